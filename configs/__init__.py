@@ -1,0 +1,1 @@
+"""The Hydra configuration: one folder per group, composed by ``config.yaml``."""

@@ -1,0 +1,87 @@
+"""What data sets in folders named by class have in common: listing, checks, split and fingerprint."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fcl_bench.dataset import Dataset
+from fcl_bench.datasets.ordering import digest, hold_out, name_order
+from fcl_bench.errors import UserError
+from fcl_bench.images import SUFFIXES, Files, ImageFiles
+
+FINGERPRINTED = 256  # files per half whose contents enter a fingerprint, besides the names and sizes of all
+
+Members = Mapping[str, Sequence[str]]  # the paths of the images of each class, classes in label order
+
+
+def list_classes(files: Files, folder: str = "") -> Members:
+    """The images below each folder in ``folder`` ("" or ending in "/"); classes are in alphabetical order."""
+    found: dict[str, list[str]] = {}
+    for path in sorted(files.sizes):
+        name, nested, _ = path.removeprefix(folder).partition("/")
+        if path.startswith(folder) and name and nested:
+            images = found.setdefault(name, [])
+            if path.lower().endswith(SUFFIXES):
+                images.append(path)
+    place = f"{files.root}/{folder}"
+    if not found:
+        raise UserError(f"Expected one folder of images per class in {place}, but there is none.")
+    if empty := [name for name, images in found.items() if not images]:
+        raise UserError(
+            f"The class folder {empty[0]} in {place} has no images ({', '.join(SUFFIXES)}); fill or remove it."
+        )
+    return dict(sorted(found.items()))
+
+
+def list_halves(files: Files) -> tuple[Members, Members]:
+    """The images of ``train/`` and of ``test/``, which must have the same classes."""
+    train, test = list_classes(files, "train/"), list_classes(files, "test/")
+    if odd := sorted(train.keys() ^ test.keys()):
+        raise UserError(
+            f"train/ and test/ in {files.root} must have the same class folders, but only one of them has: "
+            f"{', '.join(odd[:5])}{' ...' if len(odd) > 5 else ''}."
+        )
+    return train, test
+
+
+def to_samples(files: Files, members: Members) -> ImageFiles:
+    """The images of all classes in the order of their names' hashes."""
+    names = [f"{name}/{path.rpartition('/')[2]}" for name, images in members.items() for path in images]
+    paths = [path for images in members.values() for path in images]
+    labels = np.repeat(np.arange(len(members), dtype=np.int64), [len(images) for images in members.values()])
+    order = name_order(names)
+    return ImageFiles(files, [paths[i] for i in order], labels[order])
+
+
+def divide(samples: ImageFiles, classes: Sequence[str], ratio: float) -> tuple[ImageFiles, ImageFiles]:
+    """Training and test half of samples that come without a split."""
+    mask = hold_out(samples.labels, ratio)
+    train, test = (
+        ImageFiles(samples.files, [samples.paths[i] for i in np.flatnonzero(half).tolist()], samples.labels[half])
+        for half in (~mask, mask)
+    )
+    in_train, in_test = (np.bincount(half.labels, minlength=len(classes)) for half in (train, test))
+    if too_few := np.flatnonzero((in_train == 0) | (in_test == 0)).tolist():
+        raise UserError(
+            f"The class {classes[too_few[0]]} in {samples.files.root} has too few images to use a share of "
+            f"{ratio:g} for testing; add images, change the share or remove the class."
+        )
+    return train, test
+
+
+def check_complete(files: Files, found: int, expected: int) -> None:
+    """Refuse a part of a published data set: its results would look like those of the whole."""
+    if found != expected:
+        raise UserError(
+            f"{files.root} has {found:,} images where the published data set has {expected:,}; replace it "
+            "by a complete copy, or use dataset=image_folder for a data set of your own."
+        )
+
+
+def as_dataset(name: str, classes: Sequence[str], train: ImageFiles, test: ImageFiles) -> Dataset:
+    """Both halves with a fingerprint of all names and sizes and of the contents of some files."""
+    parts: list[object] = [*classes]
+    for half in (train, test):
+        parts += [len(half.paths), *half.labels, *half.paths, *(half.files.sizes[path] for path in half.paths)]
+        parts += [half.files.crc(path) for path in half.paths[:FINGERPRINTED]]
+    return Dataset(name, tuple(classes), train, test, digest(parts))

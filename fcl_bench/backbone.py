@@ -1,0 +1,109 @@
+"""Backbones, from two sides.
+
+:class:`BackboneConfig` is the node ``backbone`` of the configuration: which network, weights and transform. The harness
+computes with it what clients hold. :class:`Backbone` is what a method is given: how many features there are, and how to
+build the module that makes them from what clients hold.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from fcl_bench.errors import ConfigError
+from fcl_bench.transforms import Colour, CropFlip, Normalise, Transform
+from fcl_bench.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """What a method knows of the backbone.
+
+    Each ``build()`` gives an independent module with the same initial weights, from inputs as clients hold them to
+    (n, features): the identity for a frozen backbone, as clients then hold features; the whole network for a trainable
+    one, as they then hold uint8 images.
+    """
+
+    features: int
+    trainable: bool = False
+    build: Callable[[], nn.Module] = nn.Identity
+
+
+@dataclass(frozen=True)
+class BackboneConfig:
+    """Any network of timm, or ``none``: raw pixels, or the ready-made features of a data set as they are.
+
+    ``input_size``, ``mean``, ``std`` and ``interpolation`` are those the network was trained with where they are None.
+    ``augment`` matters only while a trainable backbone trains, ``seed`` only to random weights.
+    """
+
+    name: str
+    weights: str = "none"
+    input_size: PositiveInt | None = None
+    mean: Colour | None = None
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    interpolation: Literal["bilinear", "bicubic", "nearest"] | None = None
+    trainable: bool = False
+    augment: Literal["none", "crop_flip"] = "none"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.name == "none" and self.trainable:
+            raise ConfigError("backbone=none has nothing to train: set backbone.trainable=false.")
+        if self.weights == "bundled" and self.name != BUNDLED:
+            raise ConfigError(
+                f"backbone.weights=bundled exists for {BUNDLED} only: for another network set "
+                f"backbone=timm backbone.name={self.name}, which downloads weights."
+            )
+
+    def transform(self) -> Transform:
+        """What is done to images, with nothing left open."""
+        own = Transform(None, "bicubic", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        if self.name != "none":
+            card = timm_card(self.name)
+            own = Transform(card.input_size[-1], card.interpolation, card.mean, card.std)
+            if card.fixed_input_size and self.input_size not in (None, own.size):
+                raise ConfigError(
+                    f"Expected backbone.input_size={own.size} (or null), the only size {self.name} accepts, "
+                    f"but got {self.input_size}."
+                )
+        return Transform(
+            self.input_size or own.size,
+            self.interpolation or own.interpolation,
+            self.mean or own.mean,
+            self.std or own.std,
+        )
+
+    def fingerprint(self) -> dict[str, object]:
+        """All that decides what clients hold: two equal ones, and equal data, give equal inputs."""
+        transform = asdict(self.transform())
+        if self.trainable:
+            return {key: transform[key] for key in ("size", "interpolation")}
+        known = {"network": TIMM_NAMES.get(self.name, self.name), **transform}
+        return known if self.name == "none" else known | {"weights": digest(self._initial())}
+
+    def network(self) -> nn.Module:
+        """From resized uint8 images to (n, features); each call gives an independent module with the same weights."""
+        transform = self.transform()
+        return nn.Sequential(
+            OrderedDict(
+                augment=CropFlip() if self.augment == "crop_flip" else nn.Identity(),
+                normalise=Normalise(transform.mean, transform.std),
+                model=nn.Flatten() if self.name == "none" else deepcopy(self._initial()),
+            )
+        )
+
+    @torch.no_grad()
+    def for_methods(self, inputs: Tensor) -> Backbone:
+        """The view of a method on this backbone, when clients hold rows of ``inputs``."""
+        if not self.trainable:
+            return Backbone(inputs.shape[1])
+        return Backbone(self.network().eval()(inputs[:1]).shape[1], True, self.network)
+
+    def _initial(self) -> nn.Module:
+        return load_network(self.name, self.weights, self.seed)

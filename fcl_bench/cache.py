@@ -1,0 +1,198 @@
+"""Arrays on disk that are computed once, chunk by chunk, and survive kills, damage and company.
+
+An entry is a folder with ``data.bin`` (the rows, one after another), ``checksums.bin`` (one number per chunk of rows: 0
+where it was never written, else 2**32 + its CRC-32, written after the chunk itself) and ``meta.json`` (what it is).
+"""
+
+import json
+import logging
+import os
+import shutil
+import time
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from fcl_bench.files import write_atomically, writing_to
+
+CHUNK = 256  # rows that are computed, stored and checked together: what a kill can cost
+WRITTEN = 1 << 32
+
+Compute = Callable[[int, int], np.ndarray]  # (start, stop) -> these rows
+Progress = Callable[[int, int], None]  # (rows done, rows in all)
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Label:
+    """What an entry is, for people."""
+
+    dataset: str
+    half: str
+    backbone: str
+    details: dict[str, object]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One array on disk."""
+
+    folder: Path
+    label: Label
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def data(self) -> Path:
+        """The file with the rows."""
+        return self.folder / "data.bin"
+
+    @property
+    def checksums(self) -> np.ndarray:
+        """One number per chunk; a file that lost its end lost the chunks there."""
+        known = np.fromfile(self.folder / "checksums.bin", np.uint64)
+        chunks = -(-self.shape[0] // CHUNK)
+        return np.pad(known[:chunks], (0, max(0, chunks - len(known))))
+
+    @property
+    def size(self) -> int:
+        """The bytes it takes."""
+        return sum(file.stat().st_size for file in self.folder.iterdir())
+
+    @property
+    def complete(self) -> bool:
+        """Whether every chunk was written; says nothing of damage since."""
+        return bool(self.checksums.all())
+
+    @property
+    def age(self) -> float:
+        """Seconds since the last write."""
+        return time.time() - self.data.stat().st_mtime
+
+    def open(self) -> np.memmap:
+        """The rows, memory-mapped; writing to them changes a private copy only."""
+        return np.memmap(self.data, self.dtype, "c", shape=self.shape)
+
+    def bad_chunks(self) -> list[int]:
+        """The chunks that were never written or are not as they were written."""
+        chunk_bytes = CHUNK * int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
+        bad = []
+        with self.data.open("rb") as file:
+            for chunk, checksum in enumerate(self.checksums):
+                file.seek(chunk * chunk_bytes)
+                if not checksum or int(checksum) != WRITTEN + zlib.crc32(file.read(chunk_bytes)):
+                    bad.append(chunk)
+        return bad
+
+    def write(self, chunk: int, rows: np.ndarray) -> None:
+        """Store one chunk, then its checksum."""
+        if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype:
+            raise ValueError(f"Rows of {rows.dtype} {rows.shape[1:]} do not fit {self.dtype} {self.shape[1:]}.")
+        rows = np.ascontiguousarray(rows)
+        _write_at(self.data, chunk * CHUNK * rows[0].nbytes, rows.data)
+        checksum = np.array([WRITTEN + zlib.crc32(rows.data)], np.uint64)
+        _write_at(self.folder / "checksums.bin", chunk * checksum.nbytes, checksum.data)
+
+
+def stored_array(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> np.memmap:
+    """The array in ``folder``, after computing the chunks that are missing or damaged.
+
+    The first look needs no lock, so a complete entry can be used from a read-only place.
+    """
+    entry = _read(folder)
+    if entry is None or entry.bad_chunks():
+        with _locked(folder):
+            entry = _fill(folder, label, rows, compute, progress)
+    return entry.open()
+
+
+def entries(cache_dir: Path) -> list[Entry]:
+    """All entries below ``cache_dir``, in the order of their names."""
+    folders = sorted(path for path in cache_dir.glob("*") if path.is_dir())
+    return [entry for folder in folders if (entry := _read(folder))]
+
+
+def clear(chosen: Iterable[Entry]) -> list[Entry]:
+    """Remove entries and tell which; one that is being filled is left alone."""
+    removed = []
+    for entry in chosen:
+        with writing_to(entry.folder.parent, "cache_dir"):
+            try:
+                with FileLock(f"{entry.folder}.lock", timeout=0):
+                    shutil.rmtree(entry.folder)
+                removed.append(entry)
+            except Timeout:
+                log.warning("%s is being filled and was left.", entry.folder)
+    return removed
+
+
+def _fill(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> Entry:
+    entry = _read(folder)
+    chunks = -(-rows // CHUNK)
+    todo = entry.bad_chunks() if entry else list(range(chunks))
+    if entry and (damaged := np.count_nonzero(entry.checksums[todo])):
+        log.warning("%s is damaged: %d of its %d parts are computed again.", entry.data, damaged, chunks)
+    done = rows - sum(min(CHUNK, rows - chunk * CHUNK) for chunk in todo)
+    if todo:
+        progress(done, rows)
+    for chunk in todo:
+        values = compute(chunk * CHUNK, min((chunk + 1) * CHUNK, rows))
+        with writing_to(folder.parent, "cache_dir"):
+            entry = entry or _create(folder, label, (rows, *values.shape[1:]), values.dtype.name)
+            entry.write(chunk, values)
+        done += len(values)
+        progress(done, rows)
+    assert entry is not None  # as there is at least one row
+    return entry
+
+
+def _read(folder: Path) -> Entry | None:
+    """The entry in ``folder``; None where there is none, or where what describes it is damaged."""
+    try:
+        meta = json.loads((folder / "meta.json").read_text())
+        entry = Entry(folder, Label(**meta["label"]), tuple(meta["shape"]), meta["dtype"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return entry if entry.data.exists() and (folder / "checksums.bin").exists() else None
+
+
+def _create(folder: Path, label: Label, shape: tuple[int, ...], dtype: str) -> Entry:
+    """An entry without rows; ``meta.json`` comes last, as the entry exists from then on."""
+    folder.mkdir(exist_ok=True)
+    entry = Entry(folder, label, shape, dtype)
+    for file in (entry.data, folder / "checksums.bin"):
+        file.write_bytes(b"")
+    meta = {"label": asdict(label), "shape": shape, "dtype": dtype}
+    write_atomically(folder / "meta.json", json.dumps(meta, indent=2).encode())
+    return entry
+
+
+def _write_at(path: Path, position: int, content: memoryview) -> None:
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Only one process fills an entry; the others wait, and go on after it if it dies."""
+    lock = FileLock(f"{folder}.lock")
+    with writing_to(folder.parent, "cache_dir"):
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            log.info("Waiting for another process, which is filling %s.", folder)
+            lock.acquire()
+    try:
+        yield
+    finally:
+        lock.release()

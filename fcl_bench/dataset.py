@@ -1,0 +1,61 @@
+"""What a data set is to the harness: two labelled halves that can read any of their samples.
+
+A data set lives in one file of ``datasets/``: a function with typed arguments that returns a :class:`Dataset`, named by
+``_target_`` in one YAML of ``configs/dataset/``.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+from torch import Tensor
+
+from fcl_bench.seeds import generator
+
+
+class Samples(Protocol):
+    """One half (train or test) of a data set."""
+
+    labels: np.ndarray  # (n,) int64, each in 0 .. number of classes - 1
+
+    def read(self, indices: np.ndarray) -> Tensor | list[Tensor]:
+        """The samples at ``indices``, in that order.
+
+        Images are uint8 RGB, channels first: one tensor (n, 3, h, w) where all have one size, else a list of (3, h, w).
+        Ready-made features are one float32 tensor (n, d).
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Two halves, the class names in label order, and a fingerprint that is equal only for equal contents."""
+
+    name: str
+    classes: tuple[str, ...]
+    train: Samples
+    test: Samples
+    fingerprint: str
+
+
+class Part:
+    """Some samples of a half, in a given order."""
+
+    def __init__(self, whole: Samples, indices: np.ndarray):
+        self.whole, self.indices, self.labels = whole, indices, whole.labels[indices]
+
+    def read(self, indices: np.ndarray) -> Tensor | list[Tensor]:
+        """See :class:`Samples`."""
+        return self.whole.read(self.indices[indices])
+
+
+def limited(dataset: Dataset, train: int | None, test: int | None, seed: int) -> Dataset:
+    """The first ``train`` and ``test`` samples after a seeded shuffle, for quick looks; None for all, as they are."""
+    halves: dict[str, Samples] = {}
+    for half, limit in (("train", train), ("test", test)):
+        samples: Samples = getattr(dataset, half)
+        if limit is not None and limit < len(samples.labels):
+            halves[half] = Part(samples, generator(seed, "limit", half).permutation(len(samples.labels))[:limit])
+    if not halves:
+        return dataset
+    return replace(dataset, **halves, fingerprint=f"{dataset.fingerprint}, limits {train}, {test}, seed {seed}")

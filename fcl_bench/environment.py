@@ -1,0 +1,39 @@
+"""Where a result came from: package versions, platform, device, commit."""
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "scikit-learn", "hydra-core")
+
+
+def environment() -> dict[str, str | None]:
+    """Facts for ``result.json``."""
+    found: dict[str, str | None] = {name: _version(name) for name in PACKAGES}
+    found["python"] = platform.python_version()
+    found["platform"] = platform.platform()
+    found["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu x {torch.get_num_threads()}"
+    found["git_commit"] = _commit()
+    return found
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _commit() -> str | None:
+    """The commit of the checkout the package runs from, with ``+changes`` where files differ; none for a wheel."""
+    folder = Path(__file__).parent
+    if not (folder.parent / ".git").exists():
+        return None
+    try:
+        asked = ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty=+changes", "--exclude=*"]
+        return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return None

@@ -1,0 +1,37 @@
+"""Hydra's and OmegaConf's complaints as one sentence: what was wrong, and what is allowed, the closest first."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hydra.errors import ConfigCompositionException, HydraException, MissingConfigException, OverrideParseException
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from fcl_bench.catalogue import catalogue
+from fcl_bench.errors import ConfigError, choices
+
+
+@contextmanager
+def explained() -> Iterator[None]:
+    """Turn errors of composing a configuration into a :class:`ConfigError`."""
+    try:
+        yield
+    except (HydraException, OmegaConfBaseException) as error:
+        raise ConfigError(_sentence(error)) from error
+
+
+def _sentence(error: Exception) -> str:
+    cause = error.__cause__
+    first = str(error).splitlines()[0].rstrip(".")
+    if isinstance(error, OverrideParseException):
+        return f"Cannot read '{error.override}': expected key=value, with quotes around values that hold special characters."
+    if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
+        group, _, name = error.missing_cfg_file.rpartition("/")
+        return f"There is no {group} '{name}'; choose from: {choices(name, error.options)}."
+    if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and cause.full_key:
+        parent, _, key = cause.full_key.rpartition(".")
+        known = [str(name) for name in cause.parent_node or () if str(name) != "hydra" and not str(name).startswith("_")]
+        return f"There is no setting '{cause.full_key}'; {parent or 'a run'} has: {choices(key, known)}."
+    if isinstance(error, ConfigCompositionException) and first.startswith("You must specify"):
+        group = first.split("'")[1]
+        return f"No {group} was given: add {group}=NAME, one of {choices('', catalogue()[group])}."
+    return f"{first}."

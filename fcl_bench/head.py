@@ -1,0 +1,70 @@
+"""Linear heads: one that grows by a row per registered class, and the float64 one of closed-form methods."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fcl_bench.message import StateDict
+
+
+class Head(nn.Linear):
+    """A linear layer that takes the number of classes of whatever weights are loaded into it."""
+
+    def __init__(self, features: int):
+        super().__init__(features, 0)
+
+    def reset_parameters(self) -> None:
+        """No rows, nothing to draw: :func:`grown` makes the rows."""
+
+    def _load_from_state_dict(self, state_dict: StateDict, prefix: str, *args: Any) -> None:
+        rows = len(state_dict[f"{prefix}bias"])
+        if rows != self.out_features:
+            self.out_features = rows
+            self.weight = nn.Parameter(self.weight.new_empty(rows, self.in_features))
+            self.bias = nn.Parameter(self.bias.new_empty(rows))
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
+
+class Scores(nn.Module):
+    """A fixed linear map (features, classes), in float64 so that equal weights mean equal predictions."""
+
+    def __init__(self, weights: Tensor):
+        super().__init__()
+        self.register_buffer("weights", weights)
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        """(n, features) to (n, classes)."""
+        return inputs.double() @ self.get_buffer("weights")
+
+
+def grown(weights: StateDict, classes: int, head: str = "head") -> StateDict:
+    """The same weights with head rows for ``classes`` classes: old rows untouched, new ones Kaiming-uniform, bias 0.
+
+    >>> weights = {"head.weight": torch.ones(1, 3), "head.bias": torch.ones(1)}
+    >>> grown(weights, 2)["head.bias"]
+    tensor([1., 0.])
+    """
+    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
+    missing = classes - len(bias)
+    if missing <= 0:
+        return weights
+    bound = math.sqrt(3 / weight.shape[1])
+    rows = weight.new_empty(missing, weight.shape[1]).uniform_(-bound, bound)
+    return weights | {
+        f"{head}.weight": torch.cat([weight, rows]),
+        f"{head}.bias": torch.cat([bias, bias.new_zeros(missing)]),
+    }
+
+
+def masked_targets(logits: Tensor, labels: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
+    """Logits of ``columns`` only, and the labels as positions among them, for a softmax over part of the classes.
+
+    ``columns`` must be sorted and contain every label.
+
+    >>> logits, labels = masked_targets(torch.arange(4.0)[None], torch.tensor([3]), torch.tensor([1, 3]))
+    >>> logits, labels
+    (tensor([[1., 3.]]), tensor([1]))
+    """
+    return logits[:, columns], torch.searchsorted(columns, labels)

@@ -1,0 +1,116 @@
+"""Messages: what may travel between server and clients, how large it is, and how it becomes bytes and back.
+
+A message is a tensor, a number, a string, ``None``, or a tuple, dict or frozen dataclass of messages. Nothing else travels,
+so traffic can be measured, a checkpoint is the state itself, and no pickle is ever read.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import torch
+from safetensors.torch import load, save
+from torch import Tensor, nn
+
+StateDict = dict[str, Tensor]
+_SCALARS = (bool, int, float, str, type(None))
+
+
+def leaves(message: Any, path: str = "message") -> Iterator[tuple[str, Any]]:
+    """Every tensor and scalar with its path; a ``TypeError`` names the first thing that cannot travel."""
+    if isinstance(message, (Tensor, *_SCALARS)):
+        yield path, message
+    elif isinstance(message, dict):
+        for key, value in message.items():
+            if not isinstance(key, (str, int)):
+                raise TypeError(f"Expected the keys of {path} to be strings or integers, but got {key!r}.")
+            yield from leaves(value, f"{path}[{key!r}]")
+    elif isinstance(message, tuple):
+        for position, value in enumerate(message):
+            yield from leaves(value, f"{path}[{position}]")
+    elif is_dataclass(message) and not isinstance(message, type):
+        if not type(message).__dataclass_params__.frozen:  # type: ignore[attr-defined]
+            raise TypeError(f"Expected {path} to be a frozen dataclass, but {type(message).__name__} is not frozen.")
+        for field in fields(message):
+            yield from leaves(getattr(message, field.name), f"{path}.{field.name}")
+    else:
+        raise TypeError(
+            f"Expected {path} to be a tensor, number, string, None, or a tuple, dict or frozen dataclass of them, "
+            f"but got {type(message).__name__}."
+        )
+
+
+def size(message: Any, path: str = "message") -> int:
+    """Bytes of payload: what the tensors hold, 8 for a number, the UTF-8 length of a string.
+
+    >>> size((torch.zeros(3), 1.5, "abc", None))
+    23
+    """
+    return sum(_leaf_size(leaf) for _, leaf in leaves(message, path))
+
+
+def _leaf_size(leaf: Any) -> int:
+    if isinstance(leaf, Tensor):
+        return leaf.nbytes
+    return len(leaf.encode()) if isinstance(leaf, str) else 8 * (leaf is not None)
+
+
+def snapshot(module: nn.Module) -> StateDict:
+    """The whole state dict, buffers included, as a message of its own: later training does not reach it."""
+    return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
+
+
+def encode(message: Any) -> bytes:
+    """The message as safetensors bytes whose header holds the structure; equal messages give equal bytes."""
+    tensors: dict[str, Tensor] = {}
+    structure = _pack(message, tensors)
+    return save(tensors, metadata={"message": json.dumps(structure)})
+
+
+def decode(data: bytes) -> Any:
+    """The message back. Dataclasses are looked up among the modules already imported, so reading imports nothing."""
+    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
+    return _unpack(json.loads(header["__metadata__"]["message"]), load(data))
+
+
+def _pack(message: Any, tensors: dict[str, Tensor]) -> Any:
+    if isinstance(message, Tensor):
+        name = str(len(tensors))
+        tensors[name] = message.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return {"tensor": name}
+    if isinstance(message, dict):
+        return {"dict": [[key, _pack(value, tensors)] for key, value in message.items()]}
+    if isinstance(message, tuple):
+        return {"tuple": [_pack(value, tensors) for value in message]}
+    if is_dataclass(message) and not isinstance(message, type):
+        kind = type(message)
+        if "<locals>" in kind.__qualname__:
+            raise TypeError(f"Expected {kind.__qualname__} to be defined at the top level of its module, to be found there.")
+        values = {field.name: _pack(getattr(message, field.name), tensors) for field in fields(message)}
+        return {"dataclass": f"{kind.__module__}:{kind.__qualname__}", "fields": values}
+    return message
+
+
+def _unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
+    match structure:
+        case {"tensor": name}:
+            return tensors[name]
+        case {"dict": items}:
+            return {key: _unpack(value, tensors) for key, value in items}
+        case {"tuple": values}:
+            return tuple(_unpack(value, tensors) for value in values)
+        case {"dataclass": name, "fields": values}:
+            return _dataclass(name)(**{key: _unpack(value, tensors) for key, value in values.items()})
+    return structure
+
+
+def _dataclass(name: str) -> type:
+    module, _, qualname = name.partition(":")
+    found: Any = sys.modules.get(module)
+    for part in qualname.split("."):
+        found = getattr(found, part, None)
+    if not (isinstance(found, type) and is_dataclass(found)):
+        raise TypeError(f"Expected {name} to be a dataclass of an imported module, but it is not there.")
+    return found

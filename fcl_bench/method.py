@@ -1,0 +1,76 @@
+"""The contract of a method, which is a short server program.
+
+A method may do one remote thing only: ask the clients to run one of its functions on a message. A complete one::
+
+    @dataclass(frozen=True)
+    class Sums:                                    # the state; also what a client replies
+        totals: Tensor                             # (classes, features)
+        counts: Tensor                             # (classes,)
+
+    class NearestMean:
+        exact, exemplar_free, needs_frozen_backbone = True, True, True
+
+        def __init__(self, backbone: Backbone):    # first the backbone, then hyper-parameters with types
+            self.features = backbone.features
+
+        def init(self) -> Sums:
+            return Sums(torch.zeros(0, self.features), torch.zeros(0))
+
+        def learn(self, state: Sums, task: Task, clients: Clients) -> Iterator[Sums]:
+            totals, counts = self.grow(state, task.seen)
+            for reply in clients.map(self.summarise, task.seen):
+                totals, counts = totals + reply.totals, counts + reply.counts
+            yield Sums(totals, counts)
+
+        def summarise(self, client: Client, classes: int) -> Sums:      # runs at the client
+            totals, counts = torch.zeros(classes, self.features), torch.zeros(classes)
+            for inputs, labels in client.data.batches(1024):
+                totals.index_add_(0, labels, inputs)
+                counts.index_add_(0, labels, torch.ones(len(labels)))
+            return Sums(totals, counts)
+
+        def classifier(self, state: Sums) -> nn.Module:
+            ...                                    # scores of shape (n, classes seen so far)
+
+With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from torch import nn
+
+from fcl_bench.federation import Clients
+from fcl_bench.stream import Task
+
+State = Any  # a message: a frozen dataclass of tensors, numbers, strings and nested dicts or tuples of them
+
+
+@runtime_checkable
+class Method(Protocol):
+    """Three functions, and hyper-parameters in the constructor. The object holds no progress: that is the state.
+
+    Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
+    a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (no
+    training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end).
+    """
+
+    def init(self) -> State:
+        """The state before the first task."""
+        ...
+
+    def learn(self, state: State, task: Task, clients: Clients) -> Iterator[State]:
+        """Yield whenever there is a global model worth scoring; the last one is carried into the next task."""
+        ...
+
+    def classifier(self, state: State) -> nn.Module:
+        """In eval mode: from inputs as clients hold them to scores (n, ``task.seen``)."""
+        ...
+
+
+FACTS = ("exact", "exemplar_free", "needs_frozen_backbone")
+
+
+def facts(method: object) -> dict[str, bool]:
+    """The declared facts of a method or of its class."""
+    return {name: bool(getattr(method, name, False)) for name in FACTS}

@@ -1,0 +1,184 @@
+"""The stream: who holds which sample when. A temporal split of the data, each task of it split over the clients."""
+
+import io
+import json
+import zipfile
+import zlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.files import write_atomically
+from fcl_bench.partition import Spatial
+from fcl_bench.registration import Registration, Task, register
+from fcl_bench.temporal import Temporal
+
+__all__ = ["Registration", "Stream", "Task", "load", "make_stream", "save"]
+
+ARRAYS = (
+    "samples",
+    "sizes",
+    "test",
+    "test_sizes",
+    "order",
+    "histogram",
+    "labels",
+)  # what is saved, and hashed in this order
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Sample indices of every task and client, kept flat: ``samples`` task by task, within a task client by client."""
+
+    samples: np.ndarray  # training indices
+    sizes: np.ndarray  # (tasks, clients): how many of them are whose
+    test: np.ndarray  # test indices, task by task
+    test_sizes: np.ndarray  # (tasks,)
+    order: np.ndarray  # the label of every registered class
+    histogram: np.ndarray  # (2, labels): training and test samples of every label, dealt or not
+    labels: np.ndarray  # (4,): a digest of all labels, to tell other data apart
+    tasks: tuple[Task, ...]
+    parameters: dict[str, Any]
+
+    @property
+    def clients(self) -> int:
+        """Number of clients."""
+        return self.sizes.shape[1]
+
+    def indices(self, task: int, client: int) -> np.ndarray:
+        """Training indices of one client's share of one task, in order of arrival."""
+        stop = self._stops[task, client]
+        return self.samples[stop - self.sizes[task, client] : stop]
+
+    def test_indices(self, task: int) -> np.ndarray:
+        """Test indices of one task, ascending."""
+        stop = self.test_sizes.cumsum()[task]
+        return self.test[stop - self.test_sizes[task] : stop]
+
+    @cached_property
+    def number(self) -> np.ndarray:
+        """The registered number of every label, -1 for one that no client ever holds."""
+        number = np.full(self.histogram.shape[1], -1)
+        number[self.order] = np.arange(len(self.order))
+        return number
+
+    @cached_property
+    def hash(self) -> str:
+        """Equal for streams that deal the same data to the same places, whatever their names."""
+        return _hash(getattr(self, name) for name in ARRAYS)
+
+    @cached_property
+    def _stops(self) -> np.ndarray:
+        return self.sizes.cumsum().reshape(self.sizes.shape)
+
+
+def make_stream(
+    train_labels: np.ndarray, test_labels: np.ndarray, temporal: Temporal, spatial: Spatial, seed: int
+) -> Stream:
+    """Split the data over tasks and clients, or replay ``temporal.manifest`` where one is given."""
+    if temporal.manifest:
+        return load(temporal.manifest, train_labels, test_labels)
+    if spatial.clients > len(train_labels):
+        raise ConfigError(
+            f"Expected partition.clients to be at most {len(train_labels)}, the number of training samples, "
+            f"but got {spatial.clients}."
+        )
+    split = temporal.split(train_labels, test_labels, seed)
+    shares = [
+        samples[positions]
+        for task, samples in enumerate(split.train)
+        for positions in spatial.split(train_labels[samples], seed, task)
+    ]
+    arrays = {
+        "samples": np.concatenate(shares),
+        "sizes": np.reshape([len(share) for share in shares], (temporal.tasks, spatial.clients)),
+        "test": np.concatenate([np.sort(indices) for indices in split.test]),
+        "test_sizes": np.array([len(indices) for indices in split.test]),
+    }
+    parameters = {**vars(temporal), "partition": spatial.name, **vars(spatial), "name": temporal.name, "seed": seed}
+    del parameters["manifest"]
+    return _build(arrays, train_labels, test_labels, parameters)
+
+
+def save(stream: Stream, folder: Path) -> None:
+    """Write the manifest: ``stream.npz``, and ``stream.json`` with all but the indices for people and tools."""
+    summary = {
+        "schema": 1,
+        "hash": stream.hash,
+        "parameters": stream.parameters,
+        **{name: getattr(stream, name).tolist() for name in ("sizes", "test_sizes", "order", "histogram")},
+    }
+    arrays = io.BytesIO()
+    np.savez_compressed(arrays, **{name: getattr(stream, name) for name in ARRAYS})
+    folder.mkdir(parents=True, exist_ok=True)
+    write_atomically(folder / "stream.npz", arrays.getvalue())
+    write_atomically(folder / "stream.json", (json.dumps(summary) + "\n").encode())
+
+
+def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Stream:
+    """Read the manifest at ``path`` (its folder or either file), make sure that it is whole and fits the data."""
+    arrays, parameters, saved_hash = _read(Path(path))
+    if _hash(arrays.values()) != saved_hash:
+        raise UserError(f"The stream manifest {path} was altered: it does not match its own hash. Save it again.")
+    if not np.array_equal(arrays["labels"], _digest(train_labels, test_labels)):
+        raise UserError(
+            f"The stream manifest {path} was made for other data: the labels differ. "
+            "Use the data set, limit_train and limit_test it was made with."
+        )
+    return _build(arrays, train_labels, test_labels, parameters)
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+    base = path / "stream.npz" if path.is_dir() else path
+    files = base.with_suffix(".npz"), base.with_suffix(".json")
+    for file in files:
+        if not file.is_file():
+            raise UserError(f"The stream manifest {file} does not exist: it takes stream.npz and stream.json together.")
+    try:
+        with np.load(files[0], allow_pickle=False) as saved:
+            arrays = {name: saved[name] for name in ARRAYS}
+        summary = json.loads(files[1].read_text())
+        return arrays, dict(summary["parameters"]), summary["hash"]
+    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(
+            f"The stream manifest {path} is damaged and cannot be read ({error}). Save it again."
+        ) from error
+
+
+def _build(
+    arrays: dict[str, np.ndarray], train_labels: np.ndarray, test_labels: np.ndarray, parameters: dict[str, Any]
+) -> Stream:
+    """Add what follows from the labels: the classes every client declares, in their order of registration."""
+    sizes = arrays["sizes"]
+    shares = np.split(train_labels[arrays["samples"]], sizes.cumsum()[:-1])
+    held = [np.flatnonzero(np.bincount(labels)).tolist() for labels in shares]
+    tasks, order = register(held[start : start + sizes.shape[1]] for start in range(0, len(held), sizes.shape[1]))
+    derived = {
+        "order": np.array(order, dtype=np.int64),
+        "histogram": _histogram(train_labels, test_labels),
+        "labels": _digest(train_labels, test_labels),
+    }
+    return Stream(**(arrays | derived), tasks=tasks, parameters=parameters)
+
+
+def _histogram(train_labels: np.ndarray, test_labels: np.ndarray) -> np.ndarray:
+    labels = int(max(train_labels.max(initial=-1), test_labels.max(initial=-1))) + 1
+    return np.array([np.bincount(half, minlength=labels) for half in (train_labels, test_labels)])
+
+
+def _digest(train_labels: np.ndarray, test_labels: np.ndarray) -> np.ndarray:
+    return np.frombuffer(bytes.fromhex(_hash((train_labels, test_labels))), dtype="<i8")
+
+
+def _hash(arrays: Iterable[np.ndarray]) -> str:
+    digest = sha256()
+    for array in arrays:
+        digest.update(np.array(array.shape, dtype="<i8").tobytes())
+        digest.update(np.ascontiguousarray(array, dtype="<i8").tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,104 @@
+"""A stream for the eye: a table for the terminal and a picture for a paper."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from matplotlib.colors import LogNorm
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from fcl_bench.errors import ConfigError
+from fcl_bench.stream import Stream
+
+SHOWN_CLIENTS = 20  # rows per task; of larger federations the table shows the first
+FORMATS = (".png", ".svg", ".pdf")
+
+
+def table(stream: Stream, train_labels: np.ndarray, class_names: Sequence[str]) -> Table:
+    """One row per task and client: how many samples and classes, how unequal, and which classes most.
+
+    The effective number of classes (exp of the label entropy) is the number of equally large classes just as diverse.
+    """
+    names = [class_names[label] for label in stream.order]
+    rows = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    for heading in ("task", "client", "samples", "classes", "effective"):
+        rows.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
+    rows.add_column("largest classes")
+    for task in stream.tasks:
+        counts = class_counts(stream, train_labels, task.index)
+        facts = f"{len(task.new)} new, {len(task.known)} known; {stream.test_sizes[task.index]:,} test samples"
+        rows.add_row(str(task.index), "all", *_figures(counts.sum(axis=0)), _line(facts), style="bold")
+        for client, held in enumerate(counts[:SHOWN_CLIENTS]):
+            rows.add_row("", str(client), *_figures(held), _line(_largest(held, names)))
+        if stream.clients > SHOWN_CLIENTS:
+            rest = stream.sizes[task.index, SHOWN_CLIENTS:]
+            facts = f"{len(rest):,} more clients with {rest.min():,} to {rest.max():,} samples"
+            rows.add_row("", "...", f"{rest.sum():,}", "", "", _line(facts))
+        rows.add_section()
+    return rows
+
+
+def picture(stream: Stream, train_labels: np.ndarray, path: Path) -> None:
+    """Draw clients x classes for every task, the number of samples as colour (the suffix of ``path`` is the format).
+
+    A red line ends the classes seen so far.
+    """
+    if path.suffix not in FORMATS:
+        raise ConfigError(f"Expected a picture name ending in {', '.join(FORMATS)}, but got {path.name}.")
+    tasks, classes = len(stream.tasks), len(stream.order)
+    columns = min(tasks, 5 if tasks <= 10 else 10)
+    lines = math.ceil(tasks / columns)
+    figure = Figure(figsize=(1.6 + 2.0 * columns, 0.8 + lines * np.clip(0.06 * classes, 2.2, 8)), layout="constrained")
+    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
+    for unused in grid[tasks:]:
+        unused.remove()
+    panels = list(grid[:tasks])
+    counts = [class_counts(stream, train_labels, task) for task in range(tasks)]
+    scale = LogNorm(1, max(10, max(held.max(initial=0) for held in counts)))
+    for task, held, panel in zip(stream.tasks, counts, panels, strict=True):
+        shown = np.ma.masked_equal(held.T, 0)
+        image = panel.imshow(shown, norm=scale, cmap="viridis_r", aspect="auto", interpolation="none")
+        panel.axhline(task.seen - 0.5, color="tab:red", linewidth=0.8)
+        panel.set_title(f"task {task.index}: {len(task.new)} new, {len(task.known)} known", fontsize=9)
+    panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    panel.yaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    figure.supxlabel("client", fontsize=10)
+    figure.supylabel("class, in order of registration", fontsize=10)
+    figure.colorbar(image, ax=panels, label="training samples (log scale)", format="{x:g}", aspect=40, pad=0.01)
+    figure.savefig(path, dpi=150)
+
+
+def class_counts(stream: Stream, train_labels: np.ndarray, task: int) -> np.ndarray:
+    """Samples of one task by client and registered class (clients, classes)."""
+    classes = len(stream.order)
+    held = [stream.number[train_labels[stream.indices(task, client)]] for client in range(stream.clients)]
+    return np.array([np.bincount(numbers, minlength=classes) for numbers in held])
+
+
+def effective(counts: np.ndarray) -> float:
+    """Effective number of classes.
+
+    >>> round(effective(np.array([5, 5, 0, 5])), 6), effective(np.array([0, 0]))
+    (3.0, 0.0)
+    """
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0
+
+
+def _figures(counts: np.ndarray) -> tuple[str, str, str]:
+    return f"{counts.sum():,}", str(np.count_nonzero(counts)), f"{effective(counts):.1f}"
+
+
+def _line(text: str) -> Text:
+    """Text that a narrow terminal cuts off, before it touches the columns of numbers."""
+    return Text(text, no_wrap=True, overflow="ellipsis")
+
+
+def _largest(counts: np.ndarray, names: Sequence[str]) -> str:
+    ranked = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
+    return ", ".join(f"{names[number]} {counts[number]}" for number in ranked[:8])

@@ -1,0 +1,79 @@
+"""From what a run has gathered to the content of ``result.json``."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from omegaconf import DictConfig
+from torch import Tensor
+
+from fcl_bench.config import method_name, run_id
+from fcl_bench.environment import environment
+from fcl_bench.metrics import accuracy_matrix, curves
+from fcl_bench.stream import Stream
+
+SCHEMA = 1
+TRAFFIC = ("uplink_bytes", "downlink_bytes", "exchanges")
+SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "runtime_seconds"}
+Result = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """All that a run has gathered after its last finished task, and all it needs to go on."""
+
+    state: Any
+    memories: dict[int, Any]  # what clients keep, by client
+    predictions: Tensor  # (finished tasks, test samples), original labels
+    costs: tuple[dict[str, float], ...]  # traffic, seconds and memory after each finished task
+
+
+def summarise(
+    config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint, status: str
+) -> Result:
+    """Every metric after every finished task; ``facts`` are what the method declares about itself."""
+    predictions = checkpoint.predictions.numpy()
+    task_of = test_tasks(stream, len(targets))
+    registered_in = np.array([*first_tasks(stream), len(stream.tasks)])  # the last entry: never
+    scores = curves(predictions, targets, task_of, since=registered_in[stream.number[targets]])
+    values: dict[str, Any] = {name: _plain(curve) for name, curve in scores.items()}
+    for name in checkpoint.costs[0] if checkpoint.costs else ():
+        values[name] = [cost[name] for cost in checkpoint.costs]
+    last = {name: curve[-1] if curve else None for name, curve in values.items()}
+    return {
+        "schema": SCHEMA,
+        "run_id": run_id(config),
+        "method": method_name(config),
+        "dataset": config.dataset.name,
+        "backbone": config.backbone.name,
+        "seed": config.seed,
+        "track": "end_to_end" if config.backbone.trainable else "frozen",
+        "facts": facts,
+        "stream": {**stream.parameters, "hash": stream.hash},
+        "metrics": last,
+        "curves": values,
+        "matrix": [_plain(row) for row in accuracy_matrix(predictions, targets, task_of)],
+        "traffic": {name: last.get(name, 0) for name in TRAFFIC},
+        "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
+        "environment": environment(),
+        "status": status,
+    }
+
+
+def test_tasks(stream: Stream, samples: int) -> np.ndarray:
+    """The task each test sample belongs to, -1 for none."""
+    task_of = np.full(samples, -1)
+    for task in stream.tasks:
+        task_of[stream.test_indices(task.index)] = task.index
+    return task_of
+
+
+def first_tasks(stream: Stream) -> list[int]:
+    """The task in which each registered class was registered."""
+    return [task.index for task in stream.tasks for _ in task.new]
+
+
+def _plain(values: np.ndarray) -> list[float | None]:
+    """JSON has no NaN: what is undefined is null."""
+    return [None if math.isnan(value) else float(value) for value in values]

@@ -1,0 +1,192 @@
+"""Temporal splits: which samples arrive in which task, as a pure function of the labels and the seed.
+
+A split is a frozen dataclass named by ``_target_`` in one YAML of ``configs/stream/``, with ``tasks``, ``name``,
+``manifest`` (a saved stream to replay instead of splitting) and ``split``.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, PositiveInt
+
+from fcl_bench.errors import ConfigError
+from fcl_bench.seeds import generator
+
+Ratio = Annotated[float, Field(ge=0, le=1)]
+Groups = tuple[np.ndarray, ...]  # one array per task
+Layout = tuple[Groups, Groups]  # the disjoint and the blurry classes at home in each task
+
+
+@dataclass(frozen=True)
+class TemporalSplit:
+    """Sample indices of each task in order of arrival, and the classes at home in each task (``Iid`` has none)."""
+
+    train: Groups
+    test: Groups
+    disjoint: Groups = ()  # classes whose samples all arrive in this task
+    blurry: Groups = ()  # classes of which a share is moved to other tasks
+
+
+@dataclass(frozen=True)
+class SiBlurry:
+    """Si-Blurry (Moon et al., ICCV 2023): some classes arrive in one task only, the others leak into all tasks.
+
+    ``fixed`` gives every task equally many classes, ``varying`` cuts classes and moved samples at random; both shuffle
+    first and lose nothing. ``legacy`` repeats the published sampler index for index: like ``varying``, but unshuffled
+    (whole classes of class-sorted data move) and without the classes left over by multiples of ``tasks``. The test set
+    follows the same classes; the same share of it is moved, dealt out evenly in every layout.
+    """
+
+    tasks: PositiveInt
+    disjoint_ratio: Ratio = 0.5
+    blurry_ratio: Ratio = 0.1
+    layout: Literal["fixed", "varying", "legacy"] = "fixed"
+    manifest: Path | None = None
+    name: str = "si_blurry"
+
+    def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
+        """Draw the class layout, then deal both halves of the data by it."""
+        legacy = self.layout == "legacy"
+        classes = _number_of_classes(train_labels, test_labels, self.tasks)
+        disjoint, blurry = _divide(classes, self.disjoint_ratio, multiple=self.tasks if legacy else 1)
+        draw: Draws = _TorchDraws(seed) if legacy else generator(seed, "stream", "train")
+        order = draw.permutation(classes)[: disjoint + blurry]
+        even = self.layout == "fixed"
+        if even:
+            layout = _even_layout(order, disjoint, self.tasks)
+        else:
+            layout = _random_layout(order, disjoint, self.tasks, draw)
+        samples = np.arange(len(train_labels)) if legacy else draw.permutation(len(train_labels))
+        train = _deal(train_labels, samples, layout, self.blurry_ratio, draw, even)
+        draw = generator(seed, "stream", "test")
+        test = _deal(test_labels, draw.permutation(len(test_labels)), layout, self.blurry_ratio, draw, even=True)
+        return TemporalSplit(train, test, *layout)
+
+
+@dataclass(frozen=True)
+class Disjoint:
+    """Plain class-incremental learning: classes in random order, equally many per task, each in one task only."""
+
+    tasks: PositiveInt
+    manifest: Path | None = None
+    name: str = "disjoint"
+
+    def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
+        """Si-Blurry without blurry classes."""
+        return SiBlurry(self.tasks, disjoint_ratio=1).split(train_labels, test_labels, seed)
+
+
+@dataclass(frozen=True)
+class Iid:
+    """No temporal shift: every task is an equal random part of the data."""
+
+    tasks: PositiveInt
+    manifest: Path | None = None
+    name: str = "iid"
+
+    def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
+        """Shuffle each half and cut it into equal parts."""
+        if self.tasks > len(train_labels):
+            raise _too_many_tasks(len(train_labels), "training samples", self.tasks)
+        halves = {"train": train_labels, "test": test_labels}
+        shuffled = [generator(seed, "stream", name).permutation(len(labels)) for name, labels in halves.items()]
+        return TemporalSplit(*(_cut(samples, _even_cuts(len(samples), self.tasks)) for samples in shuffled))
+
+
+Temporal = SiBlurry | Disjoint | Iid
+
+
+class _TorchDraws:
+    """The two draws the sampler makes, under numpy's names but with the generator of the published code."""
+
+    def __init__(self, seed: int) -> None:
+        import torch
+
+        self._torch, self._generator = torch, torch.Generator().manual_seed(seed)
+
+    def permutation(self, count: int) -> np.ndarray:
+        return self._torch.randperm(count, generator=self._generator).numpy()
+
+    def integers(self, high: int, size: int) -> np.ndarray:
+        return self._torch.randint(0, high, (size,), generator=self._generator).numpy()
+
+
+Draws = np.random.Generator | _TorchDraws
+
+
+def _deal(labels: np.ndarray, samples: np.ndarray, layout: Layout, ratio: float, draw: Draws, even: bool) -> Groups:
+    """Send ``samples`` home; then each task gives its first blurry ones to a pool, which is shuffled and dealt out."""
+    tasks = len(layout[0])
+    arriving = labels[samples]
+    disjoint, blurry = ([samples[np.isin(arriving, classes)] for classes in groups] for groups in layout)
+    if even:
+        given = np.array([_share(len(own), ratio) for own in blurry])
+        cuts = _even_cuts(given.sum(), tasks)
+    else:
+        cuts = _random_cuts(_share(sum(map(len, blurry)), ratio), tasks, draw)
+        given = np.diff(cuts)
+    pool = np.concatenate([own[:n] for own, n in zip(blurry, given, strict=True)])
+    received = _cut(pool[draw.permutation(len(pool))], cuts)
+    dealt = [np.concatenate([disjoint[t], blurry[t][given[t] :], received[t]]) for t in range(tasks)]
+    return tuple(own[draw.permutation(len(own))] for own in dealt)
+
+
+def _divide(classes: int, disjoint_ratio: float, multiple: int) -> tuple[int, int]:
+    """How many classes are disjoint and how many blurry, each rounded down to a ``multiple``."""
+    disjoint = _share(classes, disjoint_ratio) // multiple * multiple
+    return disjoint, (classes - disjoint) // multiple * multiple
+
+
+def _even_layout(order: np.ndarray, disjoint: int, tasks: int) -> Layout:
+    """Deal the classes in turn, the disjoint ones first, so that neither kind nor the sum differs by more than one."""
+    home = np.arange(len(order)) % tasks
+    is_disjoint = np.arange(len(order)) < disjoint
+    return (
+        tuple(order[is_disjoint & (home == task)] for task in range(tasks)),
+        tuple(order[~is_disjoint & (home == task)] for task in range(tasks)),
+    )
+
+
+def _random_layout(order: np.ndarray, disjoint: int, tasks: int, draw: Draws) -> Layout:
+    """Cut each kind at random: a task may get many classes or none."""
+    return (
+        _cut(order[:disjoint], _random_cuts(disjoint, tasks, draw)),
+        _cut(order[disjoint:], _random_cuts(len(order) - disjoint, tasks, draw)),
+    )
+
+
+def _share(count: int, ratio: float) -> int:
+    """``count * ratio`` rounded down; rounded to six digits before, so that 29 % of 100 is 29 in floating point too."""
+    return math.floor(round(count * ratio, 6))
+
+
+def _even_cuts(count: int, parts: int) -> np.ndarray:
+    return np.arange(parts + 1) * count // parts
+
+
+def _random_cuts(count: int, parts: int, draw: Draws) -> np.ndarray:
+    inner = np.sort(draw.integers(count, size=parts - 1)) if count else np.zeros(parts - 1, dtype=np.int64)
+    return np.concatenate([[0], inner, [count]])
+
+
+def _cut(items: np.ndarray, cuts: Sequence[int] | np.ndarray) -> Groups:
+    return tuple(items[start:stop] for start, stop in pairwise(cuts))
+
+
+def _number_of_classes(train_labels: np.ndarray, test_labels: np.ndarray, tasks: int) -> int:
+    """The highest label of either half decides: a class may have no sample left in a limited training set."""
+    classes = int(max(train_labels.max(initial=-1), test_labels.max(initial=-1))) + 1
+    if tasks > classes:
+        raise _too_many_tasks(classes, "classes", tasks)
+    return classes
+
+
+def _too_many_tasks(limit: int, what: str, tasks: int) -> ConfigError:
+    return ConfigError(
+        f"Expected stream.tasks to be at most {limit}, the number of {what} of the data, but got {tasks}."
+    )

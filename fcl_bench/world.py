@@ -1,0 +1,104 @@
+"""What a run takes place in: the data as clients hold them, the stream, and the means to build method and federation."""
+
+import resource
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from omegaconf import DictConfig, OmegaConf
+from platformdirs import user_cache_path
+from torch import Tensor
+
+from fcl_bench.backbone import Backbone
+from fcl_bench.cache import Progress
+from fcl_bench.config import build
+from fcl_bench.dataset import Dataset, limited
+from fcl_bench.features import cached_inputs
+from fcl_bench.federation import Clients, Exchange, Federation, Meter
+from fcl_bench.method import Method
+from fcl_bench.seeds import derive, seeded
+from fcl_bench.stream import Stream, make_stream
+from fcl_bench.summary import Checkpoint
+
+
+@dataclass(frozen=True)
+class World:
+    """Everything that is equal for all methods."""
+
+    config: DictConfig
+    dataset: Dataset
+    stream: Stream
+    train: Tensor  # inputs as clients hold them, memory-mapped
+    test: Tensor
+    backbone: Backbone
+
+    def method(self) -> Method:
+        """A fresh method: always the same one, wherever and however often it is made."""
+        with seeded(derive(self.config.seed, "init")):
+            return build(self.config.method, self.backbone)
+
+    def federation(
+        self, memories: dict[int, Any], on_answer: Callable[[Exchange], None], on_exchange: Callable[[Exchange], None]
+    ) -> Federation:
+        """All clients over the whole stream."""
+        return Federation(
+            stream=self.stream,
+            inputs=self.train,
+            labels=self.dataset.train.labels,
+            build=self.method,
+            transport=build(self.config.transport),
+            participation=build(self.config.federation),
+            seed=self.config.seed,
+            on_answer=on_answer,
+            on_exchange=on_exchange,
+            memories=memories,
+        )
+
+    def start(self, state: Any) -> Checkpoint:
+        """Before the first task."""
+        return Checkpoint(state, {}, torch.zeros(0, len(self.test), dtype=torch.int64), ())
+
+
+def deal(config: DictConfig) -> tuple[Dataset, Stream]:
+    """Load the labels and deal the samples to tasks and clients; no image is read for that."""
+    settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
+    del settings["input_size"]  # a hint to the backbone
+    dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
+    temporal, spatial = build(config.stream), build(config.partition)
+    return dataset, make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
+
+
+def cache_folder(config: DictConfig) -> Path:
+    """Where features are kept."""
+    return Path(config.cache_dir) if config.cache_dir else user_cache_path("fcl_bench")
+
+
+def prepare(config: DictConfig, filling: Callable[[str], Progress]) -> World:
+    """Deal the data, and have the inputs of both halves ready on disk."""
+    (dataset, stream), backbone, folder = deal(config), build(config.backbone), cache_folder(config)
+    train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
+    test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
+    return World(config, dataset, stream, train, test, backbone.for_methods(train))
+
+
+def step(
+    before: Checkpoint, state: Any, predictions: np.ndarray, federation: Federation, clients: Clients, meter: Meter
+) -> Checkpoint:
+    """What is known after one task more; traffic and seconds add up."""
+    past = before.costs[-1] if before.costs else {}
+    spent = {
+        "uplink_bytes": sum(exchange.uplink_bytes for exchange in clients.exchanges),
+        "downlink_bytes": sum(exchange.downlink_bytes for exchange in clients.exchanges),
+        "exchanges": len(clients.exchanges),
+        "client_seconds": meter.client_seconds,
+        "server_seconds": meter.server_seconds,
+        "runtime_seconds": meter.client_seconds + meter.server_seconds,
+    }
+    costs = {name: past.get(name, 0) + value for name, value in spent.items()}
+    costs["stored_bytes"] = federation.stored_bytes
+    costs["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    rows = torch.cat([before.predictions, torch.from_numpy(predictions)[None]])
+    return Checkpoint(state, federation.memories, rows, (*before.costs, costs))

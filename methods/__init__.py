@@ -1,0 +1,1 @@
+"""The methods that come with the suite, one file each; named by ``_target_`` in ``configs/method/``."""
