@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
     from fcl_bench.stream import Task
+    from fcl_bench.threads import threads_for
 
 _HOME = {
     "Update": "aggregate",
@@ -34,6 +35,7 @@ _HOME = {
     "snapshot": "message",
     "Method": "method",
     "Task": "stream",
+    "threads_for": "threads",
 }
 
 __all__ = list(_HOME)  # noqa: PLE0604

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import numpy as np
 from filelock import FileLock, Timeout
+from platformdirs import user_cache_path
 
 from fcl_bench.files import write_atomically, writing_to
 
@@ -95,9 +96,15 @@ class Entry:
         if rows.shape[1:] != self.shape[1:] or rows.dtype != self.dtype:
             raise ValueError(f"Rows of {rows.dtype} {rows.shape[1:]} do not fit {self.dtype} {self.shape[1:]}.")
         rows = np.ascontiguousarray(rows)
-        _write_at(self.data, chunk * CHUNK * rows[0].nbytes, rows.data)
+        with self.data.open("r+b") as file:
+            file.seek(chunk * CHUNK * rows[0].nbytes)
+            file.write(rows.data)
+            file.flush()
+            os.fsync(file.fileno())
         checksum = np.array([WRITTEN + zlib.crc32(rows.data)], np.uint64)
-        _write_at(self.folder / "checksums.bin", chunk * checksum.nbytes, checksum.data)
+        with (self.folder / "checksums.bin").open("r+b") as file:
+            file.seek(chunk * checksum.nbytes)
+            file.write(checksum.data)
 
 
 def stored_array(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> np.memmap:
@@ -110,6 +117,11 @@ def stored_array(folder: Path, label: Label, rows: int, compute: Compute, progre
         with _locked(folder):
             entry = _fill(folder, label, rows, compute, progress)
     return entry.open()
+
+
+def default_folder() -> Path:
+    """The user's own cache folder."""
+    return user_cache_path("fcl_bench")
 
 
 def entries(cache_dir: Path) -> list[Entry]:
@@ -171,14 +183,6 @@ def _create(folder: Path, label: Label, shape: tuple[int, ...], dtype: str) -> E
     meta = {"label": asdict(label), "shape": shape, "dtype": dtype}
     write_atomically(folder / "meta.json", json.dumps(meta, indent=2).encode())
     return entry
-
-
-def _write_at(path: Path, position: int, content: memoryview) -> None:
-    with path.open("r+b") as file:
-        file.seek(position)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 @contextmanager

@@ -1,25 +1,27 @@
 """The configuration: composed by Hydra, checked against the signatures of what it names, never rewritten.
 
-Every node with a ``_target_`` is checked before anything is built: an unknown key is named with the closest known one, and
-each value must fit the type annotation of its parameter (pydantic reads ranges and choices from there).
+Every node with a ``_target_`` is checked before anything is built: an unknown key is named with the closest known one,
+and each value must fit the type annotation of its parameter (pydantic reads ranges and choices from there).
 """
 
 import hashlib
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from pydoc import ErrorDuringImport, locate
 from typing import Annotated, Any, get_type_hints
 
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
-from hydra.utils import get_object, instantiate
+from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
-from fcl_bench.catalogue import packages
+from fcl_bench.catalogue import GROUPS, packages
 from fcl_bench.errors import ConfigError, UserError, choices
 from fcl_bench.explain import explained
 
@@ -32,8 +34,9 @@ ROOT: dict[str, Any] = {
     "limit_train": PositiveInt | None,
     "limit_test": PositiveInt | None,
 }
-NOT_RESULT = {"output_dir", "data_dir", "cache_dir", "resume", "logger", "transport"}  # cannot change what is computed
-NOT_RESULT_LOCAL = {"accelerator"}
+NODES = [*(group for group in GROUPS if group not in ("method", "experiment")), "federation", "method"]
+NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport"}  # cannot change what is computed
+NOT_RESULT_ANYWHERE = {"data_dir", "accelerator"}
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
 
@@ -54,22 +57,27 @@ def composed(*overrides: str) -> DictConfig:
 
 def check(config: DictConfig) -> None:
     """Raise a :class:`ConfigError` for the first value that does not fit."""
+    for name in map(str, config):
+        if name not in ROOT and name not in NODES:
+            raise ConfigError(f"There is no setting '{name}'; a run has: {choices(name, [*ROOT, *NODES])}.")
     for name, annotation in ROOT.items():
-        _fit(config[name], annotation, name)
-    for name, node in config.items():
-        if isinstance(node, DictConfig):
-            _check_node(node, str(name))
-    if config.backbone.trainable and getattr(get_object(config.method["_target_"]), "needs_frozen_backbone", False):
+        _fitting(_value(config, name, name), annotation, name)
+    for name in NODES:  # the method last, as it refers to others: a wrong value is named where it was given
+        _check_node(_value(config, name, name), name)
+    if config.backbone.trainable and getattr(_target(config.method), "needs_frozen_backbone", False):
         raise ConfigError(
-            f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, but got "
-            "backbone.trainable=true: set backbone.trainable=false."
+            f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
+            "but got backbone.trainable=true: set backbone.trainable=false."
         )
 
 
 def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
-    """What the node describes, with further arguments; values arrive as plain Python objects."""
+    """What the node describes, with further arguments; values arrive as their annotations say, a path as a ``Path``."""
+    hints = dict(_parameters(_target(node)))
+    typed = {key: _fitting(node[key], hints[key], key) for key in map(str, node) if key in hints}
+    plain = {key: value for key, value in typed.items() if not OmegaConf.is_config(value)}
     try:
-        return instantiate(node, *arguments, _convert_="all", **keywords)
+        return instantiate(node, *arguments, _convert_="all", **plain, **keywords)
     except InstantiationException as error:
         if isinstance(error.__cause__, UserError):
             raise error.__cause__ from None
@@ -79,9 +87,7 @@ def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
 def run_id(config: DictConfig) -> str:
     """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
     content: Any = OmegaConf.to_container(config, resolve=True)
-    content = {key: value for key, value in content.items() if key not in NOT_RESULT}
-    content["local"] = {key: value for key, value in content["local"].items() if key not in NOT_RESULT_LOCAL}
-    content["dataset"].pop("data_dir", None)
+    content = {key: _essence(value) for key, value in content.items() if key not in NOT_RESULT}
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return f"seed{config.seed}-{digest[:8]}"
 
@@ -91,49 +97,80 @@ def method_name(config: DictConfig) -> str:
     return config.method["_target_"].split(".")[-2]
 
 
-def _check_node(node: DictConfig, path: str) -> None:
+def _essence(value: Any) -> Any:
+    """What of a value can change a result; 1.0 is 1."""
+    if isinstance(value, dict):
+        return {key: _essence(child) for key, child in value.items() if key not in NOT_RESULT_ANYWHERE}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_node(node: Any, path: str) -> None:
+    if not isinstance(node, DictConfig):
+        raise ConfigError(f"Expected {path} to be a group of settings, but got {node!r}.")
     if "_target_" in node:
-        known = dict(_parameters(get_object(node["_target_"])))
-        for key in node:
+        known = dict(_parameters(_target(node)))
+        for key in map(str, node):
             place = f"{path}.{key}"
             if key in HYDRA_KEYS or place in SUGGESTIONS:
                 continue
             if key not in known:
-                raise ConfigError(f"There is no setting {place}; {path} has: {choices(key, known)}.")
-            _fit(_value(node, key), known[key], place)
-    for key, child in node.items_ex(resolve=False):
-        child = _value(node, key) if OmegaConf.is_interpolation(node, key) else child
+                raise ConfigError(f"There is no setting '{place}'; {path} has: {choices(key, known)}.")
+            _fitting(_value(node, key, place), known[key], place)
+    for key in map(str, node):
+        child = _value(node, key, f"{path}.{key}")
         if isinstance(child, DictConfig):
             _check_node(child, f"{path}.{key}")
 
 
+def _target(node: DictConfig) -> Callable[..., Any]:
+    """What ``_target_`` names."""
+    name = node["_target_"]
+    try:
+        found = locate(name)
+    except ErrorDuringImport as error:
+        raise ConfigError(f"Cannot import _target_={name}: {error.value!r}.") from error
+    if not callable(found) or "." not in name:
+        raise ConfigError(f"Expected _target_ to be module.name of a class or function, but got {name}.")
+    return found
+
+
 def _parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     """Names and annotations of what the target accepts by keyword."""
-    function = target.__init__ if inspect.isclass(target) else target  # type: ignore[misc]
+    function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(target).parameters.values():
         yield parameter.name, hints.get(parameter.name, Any)
 
 
-def _value(node: DictConfig, key: Any) -> Any:
+def _value(node: DictConfig, key: Any, path: str) -> Any:
+    if key not in node:
+        raise ConfigError(f"No {path} was given: add {path}=VALUE.")
     try:
         return node[key]
     except OmegaConfBaseException as error:
-        raise ConfigError(str(error).splitlines()[0]) from None
+        raise ConfigError(f"{str(error).splitlines()[0]}, for {path}.") from None
 
 
-def _fit(value: Any, annotation: Any, path: str) -> None:
-    """Check a plain value; nested nodes are checked against their own target."""
+def _fitting(value: Any, annotation: Any, path: str) -> Any:
+    """A plain value as the type of its annotation; nested nodes are checked against their own target."""
     if isinstance(value, DictConfig):
-        return
+        return value
     if OmegaConf.is_config(value):
-        value = tuple(value)
+        value = OmegaConf.to_container(value)
     try:
         adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
     except Exception:  # an annotation pydantic has no schema for says nothing about plain values
-        return
+        return value
     try:
-        adapter.validate_python(value)
+        return adapter.validate_json(json.dumps(value), strict=True)  # as JSON: strict, but a path may be a string
     except ValidationError as error:
-        reason = error.errors()[0]["msg"]
-        raise ConfigError(f"Expected {path} to fit: {reason[0].lower()}{reason[1:]}, but got {value!r}.") from None
+        raise ConfigError(f"Expected {path} to be {_wanted(error, value)}, but got {value!r}.") from None
+
+
+def _wanted(error: ValidationError, value: Any) -> str:
+    """What pydantic says is allowed; of several names the closest first."""
+    first = error.errors()[0]
+    if first["type"] == "literal_error":
+        names = re.findall(r"'(.*?)'", first["ctx"]["expected"])
+        return f"one of {choices(value, names)}"
+    return first["msg"].removeprefix("Input should be ").split(", ")[0]

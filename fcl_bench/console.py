@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
@@ -65,9 +64,9 @@ class View:
 
         return advance
 
-    def begin(self, config: DictConfig, world: World, method: Any, finished: int) -> None:
+    def begin(self, world: World, method: Any, finished: int) -> None:
         """The header: what is about to happen, and what it will cost."""
-        stream, rounds = world.stream, getattr(method, "rounds", 1)
+        config, stream, rounds = world.config, world.stream, getattr(method, "rounds", 1)
         passes = rounds * getattr(method, "epochs", 1)
         samples = len(world.train)
         facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key not in ("name", "manifest"))
@@ -81,10 +80,8 @@ class View:
         }
         if finished:
             rows["resumed"] = f"after task {finished} of {len(stream.tasks)}"
-        table = Table.grid(padding=(0, 2))
         for name, text in rows.items():
-            table.add_row(f"[bold]{name}[/bold]", text)
-        self.console.print(table, "")
+            self._line(f"[bold]{name:<9}[/bold] {text}")
         self._progress.start()
         self._rounds = self._progress.add_task("tasks", total=rounds * len(stream.tasks), completed=rounds * finished)
         self._clients = self._progress.add_task("clients", total=stream.clients)
@@ -108,12 +105,11 @@ class View:
         self._done = 0
         self._progress.update(self._rounds, completed=self._per_task * (task.index + 1))
         now = {name: curve[-1] for name, curve in result["curves"].items()}
-        self.console.print(
+        self._line(
             f"task {task.index + 1:>2} of {self._tasks}   classes {task.seen:>4} (+{len(task.new)})   "
             f"average {_number(now['average_accuracy'])} %   seen {_number(now['seen_accuracy'])} %   "
             f"whole {_number(now['whole_accuracy'])} %   {now['runtime_seconds']:.1f} s"
         )
-        self._last_line = time.monotonic()
 
     def end(self, result: Result, folder: Path) -> None:
         """The final table; for a run that was finished before, the same table again."""
@@ -129,7 +125,8 @@ class View:
         table.add_row("exchanges", str(int(traffic["exchanges"])))
         table.add_row("client / server time (s)", f"{seconds['client']:.2f} / {seconds['server']:.2f}")
         table.add_row("peak memory (MB)", f"{result['metrics']['peak_memory_mb']:.0f}")
-        self.console.print("", table, f"record: {folder}")
+        self.console.print("", table)
+        self._line(f"record: {folder}")
 
     def stop(self) -> None:
         """Leave the terminal tidy after a failure."""
@@ -137,8 +134,11 @@ class View:
 
     def _heartbeat(self, line: str) -> None:
         if not self.console.is_terminal and time.monotonic() - self._last_line > HEARTBEAT:
-            self.console.print(line)
-            self._last_line = time.monotonic()
+            self._line(line)
+
+    def _line(self, text: str) -> None:
+        self.console.print(text, soft_wrap=True)
+        self._last_line = time.monotonic()
 
 
 def _number(value: float | None) -> str:

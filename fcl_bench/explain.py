@@ -15,7 +15,9 @@ def explained() -> Iterator[None]:
     """Turn errors of composing a configuration into a :class:`ConfigError`."""
     try:
         yield
-    except (HydraException, OmegaConfBaseException) as error:
+    except ConfigError:
+        raise
+    except (HydraException, OmegaConfBaseException, ValueError) as error:  # ValueError: what Hydra makes of method=null
         raise ConfigError(_sentence(error)) from error
 
 
@@ -23,15 +25,17 @@ def _sentence(error: Exception) -> str:
     cause = error.__cause__
     first = str(error).splitlines()[0].rstrip(".")
     if isinstance(error, OverrideParseException):
-        return f"Cannot read '{error.override}': expected key=value, with quotes around values that hold special characters."
+        return f"Cannot read '{error.override}': expected key=value, with quotes around special characters."
     if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
         return f"There is no {group} '{name}'; choose from: {choices(name, error.options)}."
     if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and cause.full_key:
         parent, _, key = cause.full_key.rpartition(".")
-        known = [str(name) for name in cause.parent_node or () if str(name) != "hydra" and not str(name).startswith("_")]
+        known = [name for name in map(str, cause.parent_node or ()) if name != "hydra" and not name.startswith("_")]
         return f"There is no setting '{cause.full_key}'; {parent or 'a run'} has: {choices(key, known)}."
     if isinstance(error, ConfigCompositionException) and first.startswith("You must specify"):
         group = first.split("'")[1]
         return f"No {group} was given: add {group}=NAME, one of {choices('', catalogue()[group])}."
+    if first.startswith("Ambiguous value"):
+        return f"{first}: add -m for a sweep over these values, or use [brackets] for a list."
     return f"{first}."

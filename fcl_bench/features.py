@@ -36,7 +36,7 @@ def cached_inputs(
     ``progress`` is told (rows done, rows in all); it is not called when there is nothing to do.
     """
     samples: Samples = getattr(dataset, half)
-    order = np.arange(len(samples.labels)) if indices is None else np.asarray(indices, np.int64)
+    order = np.arange(len(samples.labels)) if indices is None else np.ascontiguousarray(indices, np.int64)
     if not len(order):
         raise UserError(f"There are no {half} samples in {dataset.name}.")
     identity = {
@@ -81,7 +81,7 @@ def _compute(dataset: Dataset, half: str, backbone: BackboneConfig, order: np.nd
     @torch.inference_mode()
     def compute(start: int, stop: int) -> np.ndarray:
         reads = np.split(order[start:stop], range(READ, stop - start, READ))
-        rows = torch.cat([inputs(samples.read(read)) for read in reads]).numpy()
+        rows = np.concatenate([inputs(samples.read(read)).numpy() for read in reads])
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
             sample = order[start + int(np.argmin(finite))]

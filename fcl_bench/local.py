@@ -9,15 +9,16 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import lightning as L
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-Precision = Literal["32-true", "16-mixed", "bf16-mixed", "bf16-true", "64-true"]
-SMALL = 1_000_000  # parameters; below it one thread beats many (measured up to 40 times on shared cores)
+from fcl_bench.threads import threads_for
+
+Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 
 
 class Batches(Protocol):
@@ -52,7 +53,6 @@ class _Settings:
     precision: Precision = "32-true"
     gradient_clip: Annotated[float, Field(gt=0)] | None = None
     deterministic: bool = False
-    compile: bool = False
 
 
 class FabricFit(_Settings):
@@ -65,14 +65,16 @@ class FabricFit(_Settings):
         if len(data) == 0:
             return
         self._set_up(module)
-        self._wrapped.train()
-        with _threads(module), _lone_sample(module, data), _deterministic(self.deterministic):
+        module.train()
+        with threads_for(_parameters(module)), _lone_sample(module, data), _deterministic(self.deterministic):
             optimizer = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for _ in range(epochs):
                 for number, positions in enumerate(shuffled(len(data), batch_size)):
                     batch = self._fabric.to_device(data[positions])
                     optimizer.zero_grad()
-                    self._fabric.backward(self._wrapped.training_step(batch, number))
+                    with self._fabric.autocast():  # one device: Fabric leaves precision to the caller of training_step
+                        loss = module.training_step(batch, number)
+                    self._fabric.backward(loss)
                     if self.gradient_clip is not None:
                         self._fabric.clip_gradients(self._wrapped, optimizer, max_norm=self.gradient_clip)
                     optimizer.step()
@@ -83,8 +85,7 @@ class FabricFit(_Settings):
             return
         self._fabric = L.Fabric(accelerator=self.accelerator, devices=1, precision=self.precision)
         self._module = module
-        self._wrapped: Any = self._fabric.setup_module(_compiled(module) if self.compile else module)
-        self._wrapped.mark_forward_method("training_step")
+        self._wrapped = self._fabric.setup_module(module)
 
 
 class TrainerFit(_Settings):
@@ -95,7 +96,7 @@ class TrainerFit(_Settings):
         if len(data) == 0:
             return
         module.train()
-        with _threads(module), _lone_sample(module, data), _quiet(), _deterministic(self.deterministic):
+        with threads_for(_parameters(module)), _lone_sample(module, data), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
                 max_epochs=epochs,
                 accelerator=self.accelerator,
@@ -107,7 +108,7 @@ class TrainerFit(_Settings):
                 enable_progress_bar=False,
                 enable_model_summary=False,
             )
-            trainer.fit(_compiled(module) if self.compile else module, _Epochs(data, batch_size))
+            trainer.fit(module, _Epochs(data, batch_size))
 
 
 class _Epochs:
@@ -121,20 +122,8 @@ class _Epochs:
             yield self.data[positions]
 
 
-def _compiled(module: L.LightningModule) -> L.LightningModule:
-    return torch.compile(module)  # type: ignore[return-value]
-
-
-@contextmanager
-def _threads(module: nn.Module) -> Iterator[None]:
-    """One thread for a small model on the CPU, all of them otherwise."""
-    before = torch.get_num_threads()
-    if sum(parameter.numel() for parameter in module.parameters()) < SMALL:
-        torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
+def _parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 @contextmanager

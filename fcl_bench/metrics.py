@@ -26,7 +26,7 @@ def accuracy_matrix(predictions: np.ndarray, targets: np.ndarray, task_of: np.nd
     dealt = task_of >= 0
     sizes = np.bincount(task_of[dealt], minlength=tasks)
     right = [np.bincount(task_of[dealt & (row == targets)], minlength=tasks) for row in predictions]
-    return _percent(np.stack(right), sizes)
+    return _percent(np.reshape(right, (len(predictions), tasks)), sizes)
 
 
 def accuracy(predictions: np.ndarray, targets: np.ndarray, chosen: np.ndarray) -> float:

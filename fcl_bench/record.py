@@ -2,11 +2,16 @@
 
 import io
 import json
+import math
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
+from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
@@ -18,64 +23,74 @@ from fcl_bench.message import decode, encode
 from fcl_bench.stream import Stream
 from fcl_bench.summary import SCHEMA, Checkpoint, Result, summarise
 
+
 class Record:
     """One run's folder, ``<output_dir>/<dataset>/<backbone>/<stream>/<method>/<run_id>``."""
 
     def __init__(self, config: DictConfig):
         self.config, self.run_id, self.method = config, run_id(config), method_name(config)
         names = (config.dataset.name, config.backbone.name, config.stream.name, self.method, self.run_id)
-        self.folder = Path(config.output_dir, *names)
-
-    def open(self) -> None:
-        """Make the folder, or make sure that what it holds is this very run."""
-        with writing_to(self.folder, "output_dir"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            path = self.folder / "config.yaml"
-            if path.exists() and run_id(_read_config(path)) != self.run_id:
-                raise UserError(
-                    f"{self.folder} holds a different run: its config.yaml is not that of {self.run_id}; "
-                    "move it away, or set output_dir= to another folder."
-                )
-            self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
+        self.folder = Path(config.output_dir, *(re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names))
 
     def finished(self) -> Result | None:
-        """The result, if the run was completed before."""
+        """The result, if this very run was completed before."""
+        self._refuse_another_run()
         path = self.folder / "result.json"
-        result: Result | None = read_result(path) if path.exists() else None
+        result = read_result(path) if path.exists() else None
         return result if result and result["status"] == "complete" else None
 
-    def begin(self, stream: Stream, targets: np.ndarray, facts: dict[str, bool]) -> None:
-        """Write the manifest, and remember what every result is computed from."""
+    @contextmanager
+    def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
+        """Write configuration and manifest into the folder, which is this process's own until the end."""
+        self._stream, self._targets = stream, targets
+        self._refuse_another_run()
         with writing_to(self.folder, "output_dir"):
-            streams.save(stream, self.folder)
-        self._stream, self._targets, self._facts = stream, targets, facts
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(self.folder / ".lock")
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise UserError(f"Another process is at work on this run, in {self.folder}: wait for it.") from None
+        try:
+            self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
+            with writing_to(self.folder, "output_dir"):
+                streams.save(stream, self.folder)
+            yield
+        finally:
+            lock.release()
 
-    def save(self, checkpoint: Checkpoint) -> Result:
+    def save(self, checkpoint: Checkpoint, facts: dict[str, bool]) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
         predictions = io.BytesIO()
         np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets)
         self._write("predictions.npz", predictions.getvalue())
-        result = self.save_result(checkpoint, "interrupted")
+        result = self.save_result(checkpoint, facts, "interrupted")
         self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))
         return result
 
-    def save_result(self, checkpoint: Checkpoint, status: Literal["complete", "interrupted"]) -> Result:
+    def save_result(
+        self, checkpoint: Checkpoint, facts: dict[str, bool], status: Literal["complete", "interrupted"]
+    ) -> Result:
         """Write ``result.json``."""
-        result = summarise(self.config, self._facts, self._stream, self._targets, checkpoint, status)
+        result = summarise(self.config, facts, self._stream, self._targets, checkpoint, status)
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
 
     def restore(self, start: Checkpoint) -> Checkpoint:
         """The last checkpoint, or else ``start``; exchanges of an unfinished task are struck from the log."""
         path = self.folder / "checkpoint" / "checkpoint.safetensors"
-        if self.config.resume and path.exists():
+        if not self.config.resume:
+            path.unlink(missing_ok=True)
+        elif path.exists():
             try:
                 start = decode(path.read_bytes())
             except Exception as error:
-                raise UserError(f"The checkpoint {path} cannot be read ({error}): remove it, or set resume=false.") from error
+                raise UserError(
+                    f"The checkpoint {path} cannot be read ({error}): remove it, or set resume=false."
+                ) from error
         log = self.folder / "exchanges.jsonl"
         lines = log.read_text().splitlines() if log.exists() else []
-        kept = [line for line in lines if json.loads(line)["task"] < len(start.costs)]
+        kept = [line for line in lines if _task(line) < len(start.costs)]
         self._write("exchanges.jsonl", "".join(f"{line}\n" for line in kept).encode())
         return start
 
@@ -83,6 +98,14 @@ class Record:
         """One line in ``exchanges.jsonl``."""
         with writing_to(self.folder, "output_dir"), (self.folder / "exchanges.jsonl").open("a") as file:
             file.write(json.dumps(asdict(exchange)) + "\n")
+
+    def _refuse_another_run(self) -> None:
+        path = self.folder / "config.yaml"
+        if path.exists() and run_id(_read_config(path)) != self.run_id:
+            raise UserError(
+                f"{self.folder} holds a different run: its config.yaml is not that of {self.run_id}; "
+                "move it away, or set output_dir= to another folder."
+            )
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.folder / name
@@ -100,6 +123,14 @@ def read_result(path: Path) -> Result:
     if result.get("schema") != SCHEMA:
         raise UserError(f"The record {path} has schema {result.get('schema')}, but this version reads schema {SCHEMA}.")
     return result
+
+
+def _task(line: str) -> float:
+    """The task of a logged exchange; that of a line which was cut off by a full disk never ends."""
+    try:
+        return json.loads(line)["task"]
+    except ValueError:
+        return math.inf
 
 
 def _read_config(path: Path) -> DictConfig:

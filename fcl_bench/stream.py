@@ -21,15 +21,8 @@ from fcl_bench.temporal import Temporal
 
 __all__ = ["Registration", "Stream", "Task", "load", "make_stream", "save"]
 
-ARRAYS = (
-    "samples",
-    "sizes",
-    "test",
-    "test_sizes",
-    "order",
-    "histogram",
-    "labels",
-)  # what is saved, and hashed in this order
+# What is saved, and hashed in this order.
+ARRAYS = ("samples", "sizes", "test", "test_sizes", "order", "histogram", "label_digest")
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +35,7 @@ class Stream:
     test_sizes: np.ndarray  # (tasks,)
     order: np.ndarray  # the label of every registered class
     histogram: np.ndarray  # (2, labels): training and test samples of every label, dealt or not
-    labels: np.ndarray  # (4,): a digest of all labels, to tell other data apart
+    label_digest: np.ndarray  # (4,): a digest of all labels, to tell other data apart
     tasks: tuple[Task, ...]
     parameters: dict[str, Any]
 
@@ -125,8 +118,8 @@ def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Strea
     """Read the manifest at ``path`` (its folder or either file), make sure that it is whole and fits the data."""
     arrays, parameters, saved_hash = _read(Path(path))
     if _hash(arrays.values()) != saved_hash:
-        raise UserError(f"The stream manifest {path} was altered: it does not match its own hash. Save it again.")
-    if not np.array_equal(arrays["labels"], _digest(train_labels, test_labels)):
+        raise UserError(f"The stream manifest {path} was altered: it does not match its own hash. Use an intact copy.")
+    if not np.array_equal(arrays["label_digest"], _digest(train_labels, test_labels)):
         raise UserError(
             f"The stream manifest {path} was made for other data: the labels differ. "
             "Use the data set, limit_train and limit_test it was made with."
@@ -137,8 +130,8 @@ def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Strea
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
     base = path / "stream.npz" if path.is_dir() else path
     files = base.with_suffix(".npz"), base.with_suffix(".json")
-    for file in files:
-        if not file.is_file():
+    for file in (path, *files):
+        if not file.exists():
             raise UserError(f"The stream manifest {file} does not exist: it takes stream.npz and stream.json together.")
     try:
         with np.load(files[0], allow_pickle=False) as saved:
@@ -147,7 +140,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
         return arrays, dict(summary["parameters"]), summary["hash"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
-            f"The stream manifest {path} is damaged and cannot be read ({error}). Save it again."
+            f"The stream manifest {path} is damaged and cannot be read ({error}). Use an intact copy."
         ) from error
 
 
@@ -162,7 +155,7 @@ def _build(
     derived = {
         "order": np.array(order, dtype=np.int64),
         "histogram": _histogram(train_labels, test_labels),
-        "labels": _digest(train_labels, test_labels),
+        "label_digest": _digest(train_labels, test_labels),
     }
     return Stream(**(arrays | derived), tasks=tasks, parameters=parameters)
 

@@ -3,18 +3,29 @@
 import argparse
 import os
 import sys
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from fcl_bench.errors import ConfigError, UserError, choices
+
+OPTIONS = (  # of Hydra
+    *("--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--help", "--hydra-help"),
+    *("--info", "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version"),
+)
 
 
 def run(words: list[str]) -> None:
     """``python -m fcl_bench OVERRIDES``: a run, or with ``-m`` a sweep, in which one failure does not stop the rest."""
     import hydra
+    from hydra.core.hydra_config import HydraConfig
     from omegaconf import DictConfig
 
     from fcl_bench.config import check, search_path
     from fcl_bench.explain import explained
 
+    _check_options(words)
+    sweep = bool({"-m", "--multirun"} & set(words))
     failures: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")
@@ -24,19 +35,50 @@ def run(words: list[str]) -> None:
 
         view = View()
         try:
-            check(config)
+            with explained():
+                check(config)
             run_experiment(config, view)
         except Exception as error:  # kept for main(), past Hydra, which would print it in its own way
             failures.append(error)
+            if sweep:
+                _tell(error, HydraConfig.get().overrides.task)
         finally:
             view.stop()
 
+    if {"--help", "-h"} & set(words):
+        words = [*words, "method=afcl"]  # any will do to show the settings
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
-    sys.argv[1:] = [*words, *search_path()]
+    sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
     with explained():
         job()
+    if failures and sweep:
+        raise UserError(f"Of the sweep, {len(failures)} runs failed, see above; the others are done.")
     if failures:
         raise failures[0]
+
+
+def _check_options(words: list[str]) -> None:
+    for word in words:
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in OPTIONS:
+            raise ConfigError(
+                f"There is no option {option}: settings are written without dashes, as in key=value; "
+                f"options are {choices(option, OPTIONS)}."
+            )
+
+
+def _swept(word: str) -> str:
+    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
+    key, _, value = word.partition("=")
+    plain = "." in key and not key.startswith("hydra.") and value and "(" not in value
+    return f"{key}=choice({value})" if plain else word
+
+
+def _tell(error: Exception, overrides: Sequence[str]) -> None:
+    """Say which run of a sweep failed, and why."""
+    if not isinstance(error, UserError):
+        traceback.print_exception(error)
+    print(f"fcl_bench: {' '.join(overrides)}: {error}", file=sys.stderr)
 
 
 def list_choices(words: list[str]) -> None:
@@ -73,12 +115,24 @@ def show_stream(words: list[str]) -> None:
 
 
 def show_cache(words: list[str]) -> None:
-    """List the feature cache, or clear it."""
+    """List the feature cache, or clear it (all of it, or the entries whose name contains --only)."""
     parser = argparse.ArgumentParser("python -m fcl_bench cache", description=show_cache.__doc__)
     parser.add_argument("action", nargs="?", choices=["list", "clear"], default="list")
-    parser.add_argument("overrides", nargs="*", help="cache_dir=FOLDER, if it is not the default one")
+    parser.add_argument("--only", default="", metavar="TEXT", help="entries whose name contains this, e.g. a data set")
+    parser.add_argument("--cache-dir", type=Path, help="where it lies, if not in the user's cache folder")
     options = parser.parse_args(words)
-    raise NotImplementedError
+    from fcl_bench.cache import clear, default_folder, entries
+
+    folder = options.cache_dir or default_folder()
+    total = 0
+    chosen = [entry for entry in entries(folder) if options.only in entry.folder.name]
+    for entry in chosen:
+        size, state = entry.size, "complete" if entry.complete else "partial"
+        line = f"{size / 1e6:>10.1f} MB  {state:<8}  {entry.age / 86400:>5.1f} days  {entry.folder.name}"
+        if options.action == "list" or clear([entry]):
+            total += size
+            print(line)
+    print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
 
 
 VERBS: dict[str, Callable[[list[str]], None]] = {"list": list_choices, "stream": show_stream, "cache": show_cache}

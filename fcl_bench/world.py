@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 import torch
 from omegaconf import DictConfig, OmegaConf
-from platformdirs import user_cache_path
 from torch import Tensor
 
 from fcl_bench.backbone import Backbone
-from fcl_bench.cache import Progress
+from fcl_bench.cache import Progress, default_folder
 from fcl_bench.config import build
 from fcl_bench.dataset import Dataset, limited
 from fcl_bench.features import cached_inputs
@@ -71,14 +70,10 @@ def deal(config: DictConfig) -> tuple[Dataset, Stream]:
     return dataset, make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
 
 
-def cache_folder(config: DictConfig) -> Path:
-    """Where features are kept."""
-    return Path(config.cache_dir) if config.cache_dir else user_cache_path("fcl_bench")
-
-
-def prepare(config: DictConfig, filling: Callable[[str], Progress]) -> World:
-    """Deal the data, and have the inputs of both halves ready on disk."""
-    (dataset, stream), backbone, folder = deal(config), build(config.backbone), cache_folder(config)
+def prepare(config: DictConfig, dataset: Dataset, stream: Stream, filling: Callable[[str], Progress]) -> World:
+    """Have the inputs of both halves ready on disk."""
+    backbone = build(config.backbone)
+    folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
     return World(config, dataset, stream, train, test, backbone.for_methods(train))

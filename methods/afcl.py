@@ -21,7 +21,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from fcl_bench import Backbone, Client, Clients, Scores, Task, UserError
+from fcl_bench import Backbone, Client, Clients, Scores, Task, UserError, threads_for
 
 BATCH = 4096  # rows turned into float64 at a time
 EPS = torch.finfo(torch.float64).eps
@@ -109,26 +109,28 @@ class AFCL:
         classes = client.registration.registered + len(client.registration.new)
         cross = torch.zeros(classes, self.features, dtype=torch.float64)
         gram = cross.new_zeros(triangle_size(self.features))
-        for inputs, labels in client.data.batches(BATCH):
-            rows = inputs.double()
-            cross.index_add_(0, labels, rows)
-            for start, panel in panels(gram, self.features):
-                panel.addmm_(rows[:, start:].T, rows[:, start : start + PANEL])
+        with threads_for(len(client.data) * self.features):
+            for inputs, labels in client.data.batches(BATCH):
+                rows = inputs.double()
+                cross.index_add_(0, labels, rows)
+                for start, panel in panels(gram, self.features):
+                    panel.addmm_(rows[:, start:].T, rows[:, start : start + PANEL])
         return Statistics(gram, cross.T)
 
     def solve(self, client: Client) -> Solution:
         """At the client: the paper's equations 3.4-6 to 3.4-8."""
         statistics = self.summarise(client)
-        gram = symmetric(lower_triangle(statistics.gram, self.features))
-        gram.diagonal().add_(self.gamma)
-        factor = torch.linalg.cholesky_ex(gram).L
-        if not well_posed(factor):
-            raise UserError(
-                f"AFCL's recursive form needs an invertible Gram matrix at every client, but with gamma={self.gamma:g} that of "
-                f"client {client.id} ({len(client.data)} samples, {self.features} features) is singular: raise method.gamma, "
-                "or set method.form=statistics."
-            )
-        weights = torch.cholesky_solve(statistics.cross, factor)
+        with threads_for(self.features**2):
+            gram = symmetric(lower_triangle(statistics.gram, self.features))
+            gram.diagonal().add_(self.gamma)
+            factor = torch.linalg.cholesky_ex(gram).L
+            if not well_posed(factor):
+                raise UserError(
+                    f"AFCL's recursive form needs an invertible Gram matrix at every client, but with gamma={self.gamma:g} "
+                    f"that of client {client.id} ({len(client.data)} samples, {self.features} features) is singular: "
+                    "raise method.gamma, or set method.form=statistics."
+                )
+            weights = torch.cholesky_solve(statistics.cross, factor)
         known = client.registration.registered
         return Solution(gram, weights[:, :known], weights[:, known:])
 
@@ -140,8 +142,9 @@ class AFCL:
 def absorb(gram: Tensor, matrix: Tensor, reply: Solution) -> tuple[Tensor, Tensor]:
     """The paper's recursion (equations 3.5-2 and 3.5-3): the next sum of R, and the next G = A G + B W."""
     local = widened(torch.cat([reply.known, reply.new], dim=1), matrix.shape[1])
-    total = gram + reply.gram
-    return total, torch.cholesky_solve(gram @ matrix + reply.gram @ local, torch.linalg.cholesky(total))
+    with threads_for(gram.numel()):
+        total = gram + reply.gram
+        return total, torch.cholesky_solve(gram @ matrix + reply.gram @ local, torch.linalg.cholesky(total))
 
 
 def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:

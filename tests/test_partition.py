@@ -70,9 +70,24 @@ def test_capped_gives_a_full_client_no_further_class() -> None:
 
 
 def test_capped_draws_again_while_a_client_is_empty() -> None:
-    labels = np.repeat(np.arange(3), 100)  # one draw leaves one of three clients empty about as often as not
-    sizes = [[len(own) for own in Dirichlet(3, 0.3, "capped").split(labels, seed, 0)] for seed in range(50)]
-    assert np.min(sizes) > 0
+    labels = np.repeat(
+        np.arange(3), 100
+    )  # with fixed priors there is but one draw; it leaves a client empty in a third
+
+    def smallest(priors: str) -> list[int]:
+        shares = [Dirichlet(5, 0.1, "capped", priors).split(labels, seed, 0) for seed in range(50)]
+        return [min(map(len, own)) for own in shares]
+
+    assert min(smallest("fresh")) > 0
+    assert min(smallest("fixed")) == 0
+
+
+@pytest.mark.parametrize("partition", [Dirichlet(2, 1), Dirichlet(2, 1, "capped"), Iid(2), Shards(2)])
+def test_within_a_class_chance_decides(partition) -> None:
+    owner = np.zeros(1000, dtype=int)
+    owner[partition.split(np.zeros(1000, dtype=int), 0, 0)[1]] = 1
+    expected = 2 * 999 * owner.mean() * (1 - owner.mean())  # changes of owner along the task, dealt at random
+    assert np.count_nonzero(np.diff(owner)) == pytest.approx(expected, rel=0.2)
 
 
 @pytest.mark.parametrize("balance", ["equal", "capped"])

@@ -112,7 +112,7 @@ def test_the_hash_is_a_function_of_data_splits_and_seed(when, where, seed) -> No
 
 def test_each_part_of_the_content_changes_the_hash() -> None:
     stream = small()
-    for name in ("samples", "sizes", "test", "test_sizes", "order", "histogram", "labels"):
+    for name in ("samples", "sizes", "test", "test_sizes", "order", "histogram", "label_digest"):
         assert replace(stream, **{name: getattr(stream, name) + 1}).hash != stream.hash
     assert replace(stream, parameters={}).hash == stream.hash
 
@@ -231,6 +231,8 @@ def test_a_missing_manifest_is_named(tmp_path: Path, missing: str) -> None:
     (tmp_path / missing).unlink()
     with pytest.raises(UserError, match=f"{missing} does not exist"):
         load(tmp_path, *data())
+    with pytest.raises(UserError, match="nowhere does not exist"):
+        load(tmp_path / "nowhere", *data())
 
 
 def test_a_manifest_of_other_data_is_refused(tmp_path: Path) -> None:

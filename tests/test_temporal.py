@@ -190,6 +190,20 @@ def test_class_sorted_data_blur_every_blurry_class(layout: str) -> None:
     assert blurred[layout] >= (100 if layout == "fixed" else 50)
 
 
+def test_class_sorted_test_sets_are_blurred_too() -> None:
+    test = np.repeat(np.arange(100), 100)
+    split = SiBlurry(10, layout="legacy").split(test, test, seed=1)
+    spread = [sum(label in test[own] for own in split.test) for label in homes(split.blurry)]
+    assert min(spread) > 1
+
+
+def test_percentages_are_exact() -> None:
+    """0.29 * 100 is 28.999... in floating point."""
+    labels = np.arange(100)
+    for percent in range(101):
+        assert len(homes(SiBlurry(5, percent / 100).split(labels, labels, seed=0).disjoint)) == percent
+
+
 def test_disjoint_deals_equally_many_classes_to_every_task() -> None:
     labels = labels_of(11, 7)
     split = Disjoint(4).split(labels, labels, seed=0)

@@ -1,0 +1,25 @@
+"""The harness as a run uses it, without record and console."""
+
+from typing import Any
+
+from fcl_bench.config import composed
+from fcl_bench.federation import Meter
+from fcl_bench.world import World, deal, prepare
+
+
+def make_world(*overrides: str) -> World:
+    """The world of the run that ``python -m fcl_bench OVERRIDES`` would be."""
+    config = composed(*overrides)
+    return prepare(config, *deal(config), lambda what: lambda done, total: None)
+
+
+def learn(world: World) -> tuple[Any, Meter]:
+    """The whole stream, as :func:`fcl_bench.experiment.learn` does it: the last state, and the seconds it took."""
+    method, meter = world.method(), Meter()
+    federation = world.federation({}, lambda exchange: None, lambda exchange: None)
+    state = method.init()
+    for task in world.stream.tasks:
+        clients = federation.open(method, task)
+        for state in meter.run(method.learn(state, task, clients), clients):
+            pass
+    return state, meter

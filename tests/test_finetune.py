@@ -1,0 +1,125 @@
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from fcl_bench.backbone import Backbone
+from fcl_bench.federation import Federation, Participation
+from fcl_bench.local import FabricFit
+from fcl_bench.methods.finetune import Finetune
+from fcl_bench.partition import Dirichlet, Iid
+from fcl_bench.stream import make_stream
+from fcl_bench.temporal import Disjoint
+from fcl_bench.transport.in_process import InProcess
+
+SAMPLES, FEATURES = 60, 5
+LABELS = np.arange(SAMPLES) % 4
+INPUTS = torch.randn(SAMPLES, FEATURES, generator=torch.Generator().manual_seed(0)) + 3 * torch.eye(4, FEATURES)[LABELS]
+
+
+def sgd(parameters, lr):
+    return torch.optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=0.01)
+
+
+def finetune(**settings):
+    return Finetune(Backbone(FEATURES), FabricFit(accelerator="cpu"), sgd, **{"rounds": 3, "epochs": 2, "lr": 0.1, **settings})
+
+
+def learned(method, partition, tasks=2):
+    stream = make_stream(LABELS, LABELS, Disjoint(tasks), partition, seed=1)
+    federation = Federation(stream, INPUTS, LABELS, lambda: method, InProcess(), Participation(), seed=1)
+    state, states = method.init(), []
+    for task in stream.tasks:
+        torch.manual_seed(task.index)
+        for state in method.learn(state, task, federation.open(method, task)):
+            states.append(state)
+    return stream, states
+
+
+def start() -> nn.Linear:
+    """The head before the first round: Kaiming-uniform rows with gain 1, no bias, from the server's seed."""
+    network, bound = nn.Linear(FEATURES, 4), math.sqrt(3 / FEATURES)
+    torch.manual_seed(0)
+    with torch.no_grad():
+        network.weight.copy_(torch.empty(4, FEATURES).uniform_(-bound, bound))
+        network.bias.zero_()
+    return network
+
+
+def test_one_client_one_batch_is_plain_gradient_descent():
+    """With one client and full batches there is no randomness left: each round is momentum SGD from zero momentum."""
+    _, states = learned(finetune(batch_size=1000), Iid(1), tasks=1)
+    network = start()
+    stream = make_stream(LABELS, LABELS, Disjoint(1), Iid(1), seed=1)
+    labels = torch.from_numpy(stream.number[LABELS])
+    for state in states:
+        optimizer = sgd(network.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            cross_entropy(network(INPUTS), labels).backward()
+            optimizer.step()
+        torch.testing.assert_close(state.weights["head.weight"], network.weight.detach(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_round_is_the_weighted_mean_of_what_the_clients_train():
+    method = finetune(rounds=1, batch_size=1000)
+    stream, (state,) = learned(method, Dirichlet(3, alpha=0.3, balance="capped"), tasks=1)
+    sizes, weights = [], []
+    for client in range(3):
+        indices = stream.indices(0, client)
+        network = start()
+        optimizer = sgd(network.parameters(), 0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            labels = torch.from_numpy(stream.number[LABELS[indices]])
+            cross_entropy(network(INPUTS[indices]), labels).backward()
+            optimizer.step()
+        sizes.append(len(indices))
+        weights.append(network.weight.detach() * len(indices))
+    assert len(set(sizes)) > 1
+    torch.testing.assert_close(state.weights["head.weight"], sum(weights) / sum(sizes), rtol=1e-5, atol=1e-6)
+
+
+def test_ce_scope_task_gives_old_rows_no_gradient_but_seen_pushes_them_down():
+    results = {}
+    for scope in ("task", "seen", "local"):
+        method = finetune(ce_scope=scope)
+        method.loss.optimizer = torch.optim.SGD  # without weight decay, which shrinks all rows
+        stream, states = learned(method, Iid(2))
+        first, last = states[2].weights["head.bias"], states[-1].weights["head.bias"]
+        results[scope] = (last[: len(first)] - first).abs().max()
+    assert results["task"] == 0
+    assert results["local"] == 0
+    assert results["seen"] > 0.01
+
+
+def test_the_head_grows_by_registration():
+    _, states = learned(finetune(), Iid(2))
+    assert [len(state.weights["head.bias"]) for state in states] == [2] * 3 + [4] * 3
+
+
+@pytest.mark.parametrize(("schedule", "rates"), [("constant", [0.1] * 4), ("cosine", [0.1, 0.0853553, 0.05, 0.0146447])])
+def test_schedules(schedule, rates):
+    method = finetune(rounds=4, schedule=schedule)
+    assert [method.lr_of(number) for number in range(4)] == pytest.approx(rates, rel=1e-5)
+
+
+def test_momentum_does_not_outlive_a_client_call():
+    """Two rounds of one epoch differ from one round of two epochs, which keeps its momentum."""
+    _, two = learned(finetune(rounds=2, epochs=1, batch_size=1000), Iid(1), tasks=1)
+    _, one = learned(finetune(rounds=1, epochs=2, batch_size=1000), Iid(1), tasks=1)
+    assert not torch.allclose(two[-1].weights["head.weight"], one[-1].weights["head.weight"], rtol=1e-3)
+
+
+def test_it_forgets():
+    """On disjoint tasks with a shared softmax over the task only, the first task's accuracy falls."""
+    method = finetune(ce_scope="seen", rounds=10)
+    stream, states = learned(method, Iid(2))
+    old = np.isin(stream.number[LABELS], (0, 1))
+    labels = torch.from_numpy(stream.number[LABELS])[old]
+    after = [float((method.classifier(states[i])(INPUTS[old]).argmax(1) == labels).float().mean()) for i in (9, -1)]
+    assert after[0] > 0.9
+    assert after[1] < after[0] - 0.3

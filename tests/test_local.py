@@ -1,0 +1,174 @@
+import lightning as L
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from fcl_bench.head import Head, grown, masked_targets
+from fcl_bench.local import FabricFit, TrainerFit, shuffled
+from fcl_bench.message import snapshot
+
+
+class Tensors:
+    def __init__(self, *tensors):
+        self.tensors = tensors
+
+    def __len__(self):
+        return len(self.tensors[0])
+
+    def __getitem__(self, positions):
+        return tuple(tensor[positions] for tensor in self.tensors)
+
+
+class Loss(L.LightningModule):
+    def __init__(self, network=None):
+        super().__init__()
+        self.network = network or nn.Linear(4, 3)
+
+    def training_step(self, batch, batch_idx):
+        inputs, labels = batch
+        return cross_entropy(self.network(inputs), labels)
+
+    def configure_optimizers(self):
+        return torch.optim.SGD(self.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+
+
+def data(samples=50, seed=0):
+    random = torch.Generator().manual_seed(seed)
+    return Tensors(torch.randn(samples, 4, generator=random), torch.randint(0, 3, (samples,), generator=random))
+
+
+def trained(fit, module=None, samples=50, epochs=3):
+    torch.manual_seed(1)
+    module = module or Loss()
+    torch.manual_seed(2)
+    fit(module, data(samples), epochs, 16)
+    return module
+
+
+def plain_loop(samples=50, epochs=3, clip=None):
+    """The same training written down without any of our code."""
+    torch.manual_seed(1)
+    network = nn.Linear(4, 3)
+    torch.manual_seed(2)
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1, momentum=0.9, weight_decay=0.01)
+    inputs, labels = data(samples).tensors
+    for _ in range(epochs):
+        for batch in torch.randperm(samples).split(16):
+            optimizer.zero_grad()
+            cross_entropy(network(inputs[batch]), labels[batch]).backward()
+            if clip:
+                nn.utils.clip_grad_norm_(network.parameters(), clip)
+            optimizer.step()
+    return network
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_both_ways_give_the_weights_of_a_plain_loop(kind):
+    assert torch.equal(trained(kind(accelerator="cpu")).network.weight, plain_loop().weight)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_gradient_clipping_reaches_the_loop(kind):
+    clipped = trained(kind(accelerator="cpu", gradient_clip=0.05)).network.weight
+    torch.testing.assert_close(clipped, plain_loop(clip=0.05).weight)
+    assert not torch.allclose(clipped, plain_loop().weight)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_precision_reaches_the_loop(kind):
+    weight = trained(kind(accelerator="cpu", precision="bf16-mixed")).network.weight
+    assert weight.dtype == torch.float32
+    assert not torch.equal(weight, plain_loop().weight)
+    torch.testing.assert_close(weight, plain_loop().weight, atol=0.05, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_a_second_fit_trains_as_much_as_the_first(kind):
+    fit, module = kind(accelerator="cpu"), Loss()
+    start = snapshot(module)
+    results = []
+    for _ in range(2):
+        module.load_state_dict(start)
+        torch.manual_seed(2)
+        fit(module, data(), 2, 16)
+        results.append(snapshot(module))
+    assert torch.equal(results[0]["network.weight"], results[1]["network.weight"])
+    assert not torch.equal(results[0]["network.weight"], start["network.weight"])
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_one_fit_serves_several_modules(kind):
+    fit = kind(accelerator="cpu")
+    one, other = trained(fit), trained(fit)
+    assert torch.equal(one.network.weight, other.network.weight)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_no_data_is_no_training(kind):
+    module = Loss()
+    before = snapshot(module)
+    kind(accelerator="cpu")(module, Tensors(torch.zeros(0, 4), torch.zeros(0, dtype=torch.int64)), 2, 16)
+    assert torch.equal(module.network.weight, before["network.weight"])
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+@pytest.mark.parametrize("samples", [1, 17, 33])  # the last batch of 16 would hold one sample
+def test_batchnorm_survives_a_lone_sample(kind, samples):
+    module = trained(kind(accelerator="cpu"), Loss(nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3))), samples)
+    assert all(value.isfinite().all() for value in snapshot(module).values())
+
+
+def test_an_epoch_visits_every_sample_once_and_no_batch_has_one():
+    for samples in range(2, 70):
+        batches = shuffled(samples, 16)
+        assert sorted(torch.cat(batches).tolist()) == list(range(samples))
+        assert min(map(len, batches)) > 1
+        assert max(map(len, batches)) <= 17
+
+
+def test_threads_are_given_back():
+    before = torch.get_num_threads()
+    trained(FabricFit(accelerator="cpu"))
+    assert torch.get_num_threads() == before
+
+
+def test_a_fit_does_not_keep_old_modules_alive():
+    import gc
+    import weakref
+
+    fit = FabricFit(accelerator="cpu")
+    ghosts = []
+    for _ in range(3):
+        module = Loss()
+        fit(module, data(), 1, 16)
+        ghosts.append(weakref.ref(module))
+    del module
+    gc.collect()
+    assert [ghost() is None for ghost in ghosts] == [True, True, False]  # the last one may be used again
+
+
+def test_a_head_takes_the_size_of_its_weights_and_keeps_old_rows_to_the_bit():
+    torch.manual_seed(0)
+    head = nn.ModuleDict({"head": Head(4)})
+    first = grown(snapshot(head), 3)
+    second = grown(first, 5)
+    head.load_state_dict(second)
+    assert head["head"](torch.zeros(2, 4)).shape == (2, 5)
+    assert torch.equal(second["head.weight"][:3], first["head.weight"])
+    assert torch.equal(second["head.bias"], torch.zeros(5))
+    assert second["head.weight"].abs().max() <= (3 / 4) ** 0.5  # Kaiming-uniform, gain 1
+    assert grown(second, 5) is second
+    head.load_state_dict(first)
+    assert head["head"].out_features == 3
+
+
+def test_a_softmax_over_some_columns_leaves_the_others_without_gradient():
+    logits = torch.randn(4, 6, requires_grad=True)
+    labels, columns = torch.tensor([1, 4, 1, 5]), torch.tensor([1, 4, 5])
+    loss = cross_entropy(*masked_targets(logits, labels, columns))
+    by_hand = -torch.stack([logits[i, y] - logits[i, columns].exp().sum().log() for i, y in enumerate(labels)]).mean()
+    assert loss.item() == pytest.approx(by_hand.item(), rel=1e-6)
+    loss.backward()
+    assert torch.equal(logits.grad[:, [0, 2, 3]], torch.zeros(4, 3))
+    assert (logits.grad[:, columns] != 0).all()
