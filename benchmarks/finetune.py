@@ -12,7 +12,14 @@ from torch.nn.functional import cross_entropy
 from benchmarks.harness import learn, make_world
 from benchmarks.measure import Row, best
 
-ONE_CALL = ("method=finetune", "method.rounds=1", "stream=iid", "stream.tasks=1", "partition=iid", "partition.clients=1")
+ONE_CALL = (
+    "method=finetune",
+    "method.rounds=1",
+    "stream=iid",
+    "stream.tasks=1",
+    "partition=iid",
+    "partition.clients=1",
+)
 HEAD = ("dataset=gaussian", "dataset.train_size=10000", "dataset.features=1280", "dataset.test_size=100")
 RESNET = ("dataset=digits", "limit_train=1024", "limit_test=10", "backbone=resnet18", "backbone.weights=none")
 END_TO_END = (*RESNET, "backbone.input_size=32", "backbone.trainable=true", "backbone.augment=none")

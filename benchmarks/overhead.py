@@ -37,7 +37,7 @@ class Idle:
         return 1
 
     def classifier(self, state: int) -> nn.Module:
-        return Scores(torch.zeros(self.features, 1))
+        return Scores(torch.zeros(self.features, 1, dtype=torch.float64))
 
 
 def overhead() -> Row:

@@ -38,7 +38,7 @@ _HOME = {
     "threads_for": "threads",
 }
 
-__all__ = list(_HOME)  # noqa: PLE0604
+__all__ = list(_HOME)
 
 
 def __getattr__(name: str) -> Any:

@@ -25,9 +25,9 @@ def catalogue() -> dict[str, dict[str, str]]:
 
 
 def _description(text: str) -> str:
-    """The first comment line that is not a directive to Hydra.
+    r"""The first comment line that is not a directive to Hydra.
 
-    >>> _description("# @package _global_\\n# The paper's settings\\nx: 1")
+    >>> _description("# @package _global_\n# The paper's settings\nx: 1")
     "The paper's settings"
     """
     lines = (line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))

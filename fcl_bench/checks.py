@@ -1,9 +1,9 @@
 """The contract, executable: what every method must hold, whoever wrote it.
 
-``check_method(make)`` in a test of your own, or ``pytest --pyargs fcl_bench.checks --method=NAME`` for a method whose YAML
-Hydra can find. Each check is a function of a :class:`Trial`, a tiny separable stream on which the method runs.
-A method may list checks it is known to fail in its class attribute ``known_failures``, with the reason; a listed check must
-then really fail.
+``check_method(make)`` in a test of your own, or ``pytest --pyargs fcl_bench.checks --method=NAME`` for a method whose
+YAML Hydra can find. Each check is a function of a :class:`Trial`, a tiny separable stream on which the method runs.
+A method may list checks it is known to fail in its class attribute ``known_failures``, with the reason; a listed check
+must then really fail.
 """
 
 import subprocess
@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from omegaconf import OmegaConf
 
 from fcl_bench.backbone import Backbone
 from fcl_bench.config import build, composed
@@ -35,7 +36,9 @@ def check_builds_and_starts_with_a_message(trial: Trial) -> None:
 def check_runs_over_the_wire(trial: Trial) -> None:
     """A fresh method per client call gives the same state to the bit: no hidden state, no shared references."""
     here, away = trial.run().state, trial.run(transport=Wire()).state
-    assert encode(here) == encode(away), "the state differs when every message passes through bytes: " + _where(here, away)
+    assert encode(here) == encode(away), "the state differs when every message passes through bytes: " + _where(
+        here, away
+    )
 
 
 def check_leaves_messages_alone(trial: Trial) -> None:
@@ -69,7 +72,9 @@ def check_survives_few_clients_and_little_data(trial: Trial) -> None:
     half = Participation(participation=0.5, dropout=0.3)
     for outcome in (trial.run(stream=trial.with_starved_clients()), trial.run(participation=half)):
         for path, leaf in leaves(outcome.state, "the state"):
-            assert not torch.is_tensor(leaf) or leaf.isfinite().all(), f"{path} is not finite with few clients or little data"
+            assert not torch.is_tensor(leaf) or leaf.isfinite().all(), (
+                f"{path} is not finite with few clients or little data"
+            )
 
 
 def check_classifier(trial: Trial) -> None:
@@ -89,14 +94,18 @@ def check_classifier(trial: Trial) -> None:
 def check_continues_from_a_checkpoint(trial: Trial) -> None:
     """Saved, loaded and continued by a fresh method after every task, a run ends as the uninterrupted one."""
     whole, pieces = trial.run().state, trial.run(reload=True).state
-    assert encode(whole) == encode(pieces), "the state differs after saving and loading between tasks: " + _where(whole, pieces)
+    assert encode(whole) == encode(pieces), "the state differs after saving and loading between tasks: " + _where(
+        whole, pieces
+    )
 
 
 def check_learns(trial: Trial) -> None:
     """Clearly above chance when all classes arrive at once."""
     stream = trial.evenly_dealt(tasks=1)
     right = float((trial.run(stream).scores.argmax(dim=1) == trial.test_numbers(stream)).float().mean())
-    assert right > 3 / CLASSES, f"{right:.0%} right on {CLASSES} easily separable classes, where guessing gives {1 / CLASSES:.0%}"
+    assert right > 3 / CLASSES, (
+        f"{right:.0%} right on {CLASSES} easily separable classes, where guessing gives {1 / CLASSES:.0%}"
+    )
 
 
 def check_exemplar_free_methods_keep_no_samples(trial: Trial) -> None:
@@ -147,7 +156,7 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
 
 
 def check_method(make: Make) -> None:
-    """Run every check on the method that ``make(backbone)`` builds; on images too, unless it needs a frozen backbone."""
+    """Every check on the method that ``make(backbone)`` builds; on images too, unless it needs a frozen backbone."""
     for check in CHECKS:
         run_check(check, make, trainable=False)
     if not facts(Trial(make).method())["needs_frozen_backbone"]:
@@ -202,7 +211,8 @@ def configured(name: str) -> Make:
     """The method of a YAML, with a few short rounds where it has rounds."""
     node = composed(f"method={name}").method
     few = {key: value for key, value in {"rounds": 6, "epochs": 5, "lr": 0.1}.items() if key in node}
-    return lambda backbone: build(node, backbone, **few)
+    short: Any = OmegaConf.merge(node, few)
+    return lambda backbone: build(short, backbone)
 
 
 def test_contract(name: str, track: str, check: Callable[[Trial], None]) -> None:

@@ -87,7 +87,7 @@ def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
 def run_id(config: DictConfig) -> str:
     """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
     content: Any = OmegaConf.to_container(config, resolve=True)
-    content = {key: _essence(value) for key, value in content.items() if key not in NOT_RESULT}
+    content = _essence({key: value for key, value in content.items() if key not in NOT_RESULT})
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return f"seed{config.seed}-{digest[:8]}"
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from fcl_bench.config import method_name
 from fcl_bench.federation import Exchange
@@ -39,27 +40,28 @@ class View:
         self.console = console or Console(highlight=False)
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
+            BarColumn(bar_width=20),
             TimeElapsedColumn(),
             TextColumn("eta"),
             TimeRemainingColumn(),
             console=self.console,
             transient=True,
+            speed_estimate_period=3600,  # rounds may take minutes
             disable=not self.console.is_terminal,
         )
         self._last_line = time.monotonic()
 
     def filling(self, what: str) -> Callable[[int, int], None]:
         """A progress callback (done, total) for the feature cache."""
-        bar = self._progress.add_task(what, total=None)
+        bar = self._progress.add_task(what, start=False, visible=False)
 
         def advance(done: int, total: int) -> None:
+            text = f"{what}, {done:,} of {total:,}"
+            self._progress.start_task(bar)
             self._progress.start()
-            self._progress.update(bar, completed=done, total=total)
-            self._heartbeat(f"{what}: {done} of {total}")
+            self._progress.update(bar, description=text, completed=done, total=total, visible=done < total)
+            self._heartbeat(text)
             if done == total:
-                self._progress.remove_task(bar)
                 self._progress.stop()
 
         return advance
@@ -67,48 +69,50 @@ class View:
     def begin(self, world: World, method: Any, finished: int) -> None:
         """The header: what is about to happen, and what it will cost."""
         config, stream, rounds = world.config, world.stream, getattr(method, "rounds", 1)
-        passes = rounds * getattr(method, "epochs", 1)
-        samples = len(world.train)
-        facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key not in ("name", "manifest"))
+        samples, visits = len(world.train), len(world.train) * rounds * getattr(method, "epochs", 1)
+        facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key != "name")
         inputs = "x".join(str(side) for side in world.train.shape[1:])
+        training = "trained end to end" if world.backbone.trainable else "frozen"
         rows = {
             "method": method_name(config),
-            "data set": f"{config.dataset.name}, {len(world.dataset.classes)} classes, {samples:,} + {len(world.test):,} samples",
-            "backbone": f"{config.backbone.name}, {'trained end to end' if world.backbone.trainable else 'frozen'}, inputs {inputs}",
+            "data set": f"{config.dataset.name}, {len(world.dataset.classes)} classes, "
+            f"{samples:,} + {len(world.test):,} samples",
+            "backbone": f"{config.backbone.name}, {training}, inputs {inputs}",
             "stream": f"{stream.parameters['name']} ({facts}), hash {stream.hash[:8]}",
-            "cost": f"{len(stream.tasks)} tasks x {stream.clients} clients x {rounds} rounds, {samples * passes:,} sample visits",
+            "cost": f"{len(stream.tasks)} tasks x {stream.clients} clients, rounds per task {rounds}, "
+            f"{visits:,} sample visits",
         }
         if finished:
             rows["resumed"] = f"after task {finished} of {len(stream.tasks)}"
         for name, text in rows.items():
-            self._line(f"[bold]{name:<9}[/bold] {text}")
-        self._progress.start()
-        self._rounds = self._progress.add_task("tasks", total=rounds * len(stream.tasks), completed=rounds * finished)
-        self._clients = self._progress.add_task("clients", total=stream.clients)
+            self._line(Text.assemble((f"{name:<9} ", "bold"), text))
         self._tasks, self._per_task, self._done = len(stream.tasks), rounds, 0
+        self._bar = self._progress.add_task("", total=rounds * self._tasks, completed=rounds * finished)
+        self._progress.start()
 
     def answered(self, exchange: Exchange) -> None:
         """A client has answered."""
-        self._progress.update(self._clients, completed=exchange.answered, total=exchange.asked)
-        self._heartbeat(
+        text = (
             f"task {exchange.task + 1} of {self._tasks}, round {self._done % self._per_task + 1} of {self._per_task}, "
             f"{exchange.function}: {exchange.answered} of {exchange.asked} clients"
         )
+        self._progress.update(self._bar, description=text)
+        self._heartbeat(text)
 
     def round(self) -> None:
         """The method has handed out a model."""
         self._done += 1
-        self._progress.update(self._rounds, advance=1)
+        self._progress.update(self._bar, advance=1)
 
     def learned(self, task: Task, result: Result) -> None:
         """The line of a finished task."""
         self._done = 0
-        self._progress.update(self._rounds, completed=self._per_task * (task.index + 1))
+        self._progress.update(self._bar, completed=self._per_task * (task.index + 1))
         now = {name: curve[-1] for name, curve in result["curves"].items()}
         self._line(
             f"task {task.index + 1:>2} of {self._tasks}   classes {task.seen:>4} (+{len(task.new)})   "
-            f"average {_number(now['average_accuracy'])} %   seen {_number(now['seen_accuracy'])} %   "
-            f"whole {_number(now['whole_accuracy'])} %   {now['runtime_seconds']:.1f} s"
+            f"average {_number(now['average_accuracy']):>6} %   seen {_number(now['seen_accuracy']):>6} %   "
+            f"whole {_number(now['whole_accuracy']):>6} %   {now['runtime_seconds']:.1f} s"
         )
 
     def end(self, result: Result, folder: Path) -> None:
@@ -121,7 +125,9 @@ class View:
             table.add_row(text, _number(result["metrics"][name]))
         traffic, seconds = result["traffic"], result["seconds"]
         table.add_section()
-        table.add_row("uplink / downlink (MB)", f"{traffic['uplink_bytes'] / 1e6:.2f} / {traffic['downlink_bytes'] / 1e6:.2f}")
+        table.add_row(
+            "uplink / downlink (MB)", f"{traffic['uplink_bytes'] / 1e6:.2f} / {traffic['downlink_bytes'] / 1e6:.2f}"
+        )
         table.add_row("exchanges", str(int(traffic["exchanges"])))
         table.add_row("client / server time (s)", f"{seconds['client']:.2f} / {seconds['server']:.2f}")
         table.add_row("peak memory (MB)", f"{result['metrics']['peak_memory_mb']:.0f}")
@@ -136,8 +142,8 @@ class View:
         if not self.console.is_terminal and time.monotonic() - self._last_line > HEARTBEAT:
             self._line(line)
 
-    def _line(self, text: str) -> None:
-        self.console.print(text, soft_wrap=True)
+    def _line(self, text: str | Text) -> None:
+        self.console.print(text, markup=False, soft_wrap=not self.console.is_terminal)
         self._last_line = time.monotonic()
 
 

@@ -5,7 +5,7 @@ A data set lives in one file of ``datasets/``: a function with typed arguments t
 """
 
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from torch import Tensor
@@ -51,7 +51,7 @@ class Part:
 
 def limited(dataset: Dataset, train: int | None, test: int | None, seed: int) -> Dataset:
     """The first ``train`` and ``test`` samples after a seeded shuffle, for quick looks; None for all, as they are."""
-    halves: dict[str, Samples] = {}
+    halves: dict[str, Any] = {}
     for half, limit in (("train", train), ("test", test)):
         samples: Samples = getattr(dataset, half)
         if limit is not None and limit < len(samples.labels):

@@ -28,34 +28,31 @@ def cached_inputs(
     backbone: BackboneConfig,
     cache_dir: Path,
     progress: Progress = lambda done, total: None,
-    indices: np.ndarray | None = None,
 ) -> Tensor:
     """Memory-mapped: float32 features (n, d), or uint8 images (n, 3, size, size) for a trainable backbone.
 
-    Row i is sample ``indices[i]`` of the half (None: sample i). What ``cache_dir`` does not have yet is computed, and
-    ``progress`` is told (rows done, rows in all); it is not called when there is nothing to do.
+    What ``cache_dir`` does not have yet is computed, and ``progress`` is told (rows done, rows in all); it is not
+    called when there is nothing to do.
     """
     samples: Samples = getattr(dataset, half)
-    order = np.arange(len(samples.labels)) if indices is None else np.ascontiguousarray(indices, np.int64)
-    if not len(order):
+    if not len(samples.labels):
         raise UserError(f"There are no {half} samples in {dataset.name}.")
     identity = {
         "format": FORMAT,
         "dataset": dataset.fingerprint,
         "half": half,
-        "indices": None if indices is None else hashlib.sha256(order.tobytes()).hexdigest(),
         "backbone": backbone.fingerprint(),
     }
     key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
     name = re.sub(r"[^\w.-]+", "_", f"{dataset.name}-{half}-{backbone.name}-{key}")
     versions = {package: version(package) for package in ("torch", "torchvision", "timm")}
     label = Label(dataset.name, half, backbone.name, identity | {"versions": versions})
-    compute = _compute(dataset, half, backbone, order)
-    return torch.from_numpy(stored_array(cache_dir / name, label, len(order), compute, progress))
+    compute = _compute(dataset, half, backbone)
+    return torch.from_numpy(stored_array(cache_dir / name, label, len(samples.labels), compute, progress))
 
 
-def _compute(dataset: Dataset, half: str, backbone: BackboneConfig, order: np.ndarray) -> Compute:
-    """Rows of what clients hold, from the samples of one half in the given order."""
+def _compute(dataset: Dataset, half: str, backbone: BackboneConfig) -> Compute:
+    """Rows of what clients hold, from the samples of one half."""
     samples: Samples = getattr(dataset, half)
     transform = backbone.transform()
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -80,13 +77,12 @@ def _compute(dataset: Dataset, half: str, backbone: BackboneConfig, order: np.nd
 
     @torch.inference_mode()
     def compute(start: int, stop: int) -> np.ndarray:
-        reads = np.split(order[start:stop], range(READ, stop - start, READ))
+        reads = np.split(np.arange(start, stop), range(READ, stop - start, READ))
         rows = np.concatenate([inputs(samples.read(read)).numpy() for read in reads])
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
-            sample = order[start + int(np.argmin(finite))]
             raise UserError(
-                f"The features of {half} sample {sample} of {dataset.name} are not finite numbers: "
+                f"The features of {half} sample {start + np.argmin(finite)} of {dataset.name} are not finite numbers: "
                 f"the sample, or the weights of {backbone.name}, must be damaged."
             )
         return rows

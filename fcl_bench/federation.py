@@ -98,16 +98,16 @@ class Clients:
         return self._federation.stream.clients
 
     @overload
-    def map(self, function: Callable[[Client], Reply]) -> Iterator[Reply]: ...
+    def map(self, function: Callable[[Client], Reply], /) -> Iterator[Reply]: ...
 
     @overload
-    def map(self, function: Callable[[Client, Message], Reply], message: Message) -> Iterator[Reply]: ...
+    def map(self, function: Callable[[Client, Message], Reply], message: Message, /) -> Iterator[Reply]: ...
 
-    def map(self, function: Callable[..., Any], *message: Any) -> Iterator[Any]:
+    def map(self, function: Callable[..., Any], /, *message: Any) -> Iterator[Any]:
         """Run ``function(client[, message])``, a method of the method, at every client that takes part.
 
-        Replies come one by one, so memory does not grow with the number of clients. An exchange that was begun is always
-        carried through, even where its replies are not wanted.
+        Replies come one by one, so memory does not grow with the number of clients. An exchange that was begun is
+        always carried through, even where its replies are not wanted.
         """
         if getattr(function, "__self__", None) is not self._method:
             raise TypeError(
@@ -187,7 +187,7 @@ class Meter:
     server_seconds: float = 0.0
 
     def run(self, states: Iterator[Any], clients: Clients) -> Iterator[Any]:
-        """Pass the states on, timing the work behind each of them; no exchange stays half done when one is handed out."""
+        """Pass the states on and time the work behind each; no exchange is half done when one is handed out."""
         while True:
             begun, start = len(clients.exchanges), perf_counter()
             state = next(states, _END)

@@ -30,4 +30,6 @@ def writing_to(folder: Path, setting: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise UserError(f"Cannot write to {folder.absolute()}: {error.strerror}; free it, or set {setting}= to another folder.") from error
+        raise UserError(
+            f"Cannot write to {folder.absolute()}: {error.strerror}; free it, or set {setting}= to another folder."
+        ) from error

@@ -67,4 +67,4 @@ def masked_targets(logits: Tensor, labels: Tensor, columns: Tensor) -> tuple[Ten
     >>> logits, labels
     (tensor([[1., 3.]]), tensor([1]))
     """
-    return logits[:, columns], torch.searchsorted(columns, labels)
+    return logits.index_select(1, columns), torch.searchsorted(columns, labels)

@@ -1,7 +1,7 @@
 """Local training: the only gradient loop of the suite, under Lightning Fabric or under a Lightning Trainer.
 
-The loss is a ``LightningModule`` with ``training_step`` and ``configure_optimizers``; it must not use ``self.trainer`` or
-hooks, so that both ways run it and give the same weights. Which one runs is configuration (``local=fabric|trainer``).
+The loss is a ``LightningModule`` with ``training_step`` and ``configure_optimizers``; it must not use ``self.trainer``
+or hooks, so that both ways run it and give the same weights. Which one runs is configuration: ``local=fabric|trainer``.
 """
 
 import logging
@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 import lightning as L
 import torch
@@ -30,9 +30,11 @@ class Batches(Protocol):
 
 
 class Fit(Protocol):
-    """Train ``module`` in place for some epochs over ``data`` with a fresh optimizer."""
+    """What a method is given to train with."""
 
-    def __call__(self, module: L.LightningModule, data: Batches, epochs: int, batch_size: int) -> None: ...
+    def __call__(self, module: L.LightningModule, data: Batches, epochs: int, batch_size: int) -> None:
+        """Train ``module`` in place for some epochs over ``data``, with a fresh optimizer."""
+        ...
 
 
 def shuffled(samples: int, batch_size: int) -> tuple[Tensor, ...]:
@@ -67,13 +69,13 @@ class FabricFit(_Settings):
         self._set_up(module)
         module.train()
         with threads_for(_parameters(module)), _lone_sample(module, data), _deterministic(self.deterministic):
-            optimizer = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
+            optimizer: Any = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for _ in range(epochs):
                 for number, positions in enumerate(shuffled(len(data), batch_size)):
                     batch = self._fabric.to_device(data[positions])
                     optimizer.zero_grad()
                     with self._fabric.autocast():  # one device: Fabric leaves precision to the caller of training_step
-                        loss = module.training_step(batch, number)
+                        loss: Any = module.training_step(batch, number)
                     self._fabric.backward(loss)
                     if self.gradient_clip is not None:
                         self._fabric.clip_gradients(self._wrapped, optimizer, max_norm=self.gradient_clip)

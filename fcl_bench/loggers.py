@@ -9,9 +9,11 @@ from fcl_bench.files import write_atomically, writing_to
 
 
 class Logger(Protocol):
-    """Told the result so far after every task."""
+    """Somewhere for numbers to go."""
 
-    def log(self, folder: Path, result: dict[str, Any]) -> None: ...
+    def log(self, folder: Path, result: dict[str, Any]) -> None:
+        """Told the result so far after every task."""
+        ...
 
 
 class CSV:

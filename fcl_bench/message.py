@@ -1,7 +1,7 @@
 """Messages: what may travel between server and clients, how large it is, and how it becomes bytes and back.
 
-A message is a tensor, a number, a string, ``None``, or a tuple, dict or frozen dataclass of messages. Nothing else travels,
-so traffic can be measured, a checkpoint is the state itself, and no pickle is ever read.
+A message is a tensor, a number, a string, ``None``, or a tuple, dict or frozen dataclass of messages. Nothing else
+travels, so traffic can be measured, a checkpoint is the state itself, and no pickle is ever read.
 """
 
 import json
@@ -64,6 +64,7 @@ def snapshot(module: nn.Module) -> StateDict:
 
 def encode(message: Any) -> bytes:
     """The message as safetensors bytes whose header holds the structure; equal messages give equal bytes."""
+    size(message)  # refuses what cannot travel
     tensors: dict[str, Tensor] = {}
     structure = _pack(message, tensors)
     return save(tensors, metadata={"message": json.dumps(structure)})
@@ -87,7 +88,9 @@ def _pack(message: Any, tensors: dict[str, Tensor]) -> Any:
     if is_dataclass(message) and not isinstance(message, type):
         kind = type(message)
         if "<locals>" in kind.__qualname__:
-            raise TypeError(f"Expected {kind.__qualname__} to be defined at the top level of its module, to be found there.")
+            raise TypeError(
+                f"Expected {kind.__qualname__} to be defined at the top level of its module, to be found there."
+            )
         values = {field.name: _pack(getattr(message, field.name), tensors) for field in fields(message)}
         return {"dataclass": f"{kind.__module__}:{kind.__qualname__}", "fields": values}
     return message

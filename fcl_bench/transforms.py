@@ -30,8 +30,8 @@ class Transform:
         from torchvision.transforms.v2.functional import resize
 
         mode = InterpolationMode("nearest-exact" if self.interpolation == "nearest" else self.interpolation)
-        if isinstance(images, Tensor):
-            return resize(images, [self.size, self.size], mode)
+        if isinstance(images, Tensor):  # channels last: twice as fast here, and what Normalise makes anyway
+            return resize(images.contiguous(memory_format=torch.channels_last), [self.size, self.size], mode)
         return torch.stack([resize(image, [self.size, self.size], mode) for image in images])
 
 
@@ -43,13 +43,15 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Colour, std: Colour):
         super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).view(3, 1, 1), persistent=False)  # not a weight: never sent
-        self.register_buffer("std", torch.tensor(std).view(3, 1, 1), persistent=False)
+        self.register_buffer("mean", 255 * torch.tensor(mean), persistent=False)  # not a weight: never sent
+        self.register_buffer("std", 255 * torch.tensor(std), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """(n, 3, h, w) to the same shape."""
-        scaled = images.contiguous(memory_format=torch.channels_last).float().div_(255)
-        return scaled.sub_(self.mean).div_(self.std)
+        """(n, 3, h, w) to the same shape; whole rows at a time, as broadcasting over 3 colours is ten times slower."""
+        n, colours, height, width = images.shape
+        rows = images.permute(0, 2, 3, 1).reshape(n, height, width * colours).to(torch.float32, copy=True)
+        rows.sub_(self.mean.repeat(width)).div_(self.std.repeat(width))
+        return rows.view(n, height, width, colours).permute(0, 3, 1, 2)
 
 
 class CropFlip(nn.Module):

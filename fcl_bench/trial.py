@@ -1,7 +1,7 @@
 """A tiny world for checking methods: separable classes, a short stream, a few clients; no files, no downloads."""
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,9 @@ class Outcome:
 
     state: Any
     scores: Tensor  # of the final classifier on the test inputs
-    kept: list[tuple[bytes, Any]]  # all that was sent, answered, stored or handed out: as bytes then, and the object itself
+    kept: list[
+        tuple[bytes, Any]
+    ]  # all that was sent, answered, stored or handed out: as bytes then, and the object itself
 
 
 class Trial:

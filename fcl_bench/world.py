@@ -1,4 +1,4 @@
-"""What a run takes place in: the data as clients hold them, the stream, and the means to build method and federation."""
+"""What a run takes place in: the data as clients hold them, the stream, and how to build method and federation."""
 
 import resource
 from collections.abc import Callable

@@ -3,12 +3,12 @@
 Paper: Tang et al., "AFCL: Analytic Federated Continual Learning for Spatio-Temporal Invariance of Non-IID Data",
 arXiv 2505.12245.
 
-Followed: frozen backbone, one-hot targets, no bias, known-unknown class splitting by registration, one upload per client
-and task and no download. The global model is that of centralised ridge regression on all data so far.
+Followed: frozen backbone, one-hot targets, no bias, known-unknown class splitting by registration, one upload per
+client and task and no download. The global model is that of centralised ridge regression on all data so far.
 Deviates: ``form: statistics`` (default) sends F^T F (its lower triangle) and F^T Y, which carry the same information as
 the paper's R_k and R_k^-1 F^T Y and simply add up. ``form: recursive`` is the paper's message by message, with its A_k
-and B_k in the simpler form they are equal to: (P + Q)^-1 P and (P + Q)^-1 Q, P the sum of the earlier R and Q = R_k. All
-in float64. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
+and B_k in the simpler form they are equal to: (P + Q)^-1 P and (P + Q)^-1 Q, P the sum of the earlier R and Q = R_k.
+All in float64. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
 """
 
 import warnings
@@ -126,9 +126,9 @@ class AFCL:
             factor = torch.linalg.cholesky_ex(gram).L
             if not well_posed(factor):
                 raise UserError(
-                    f"AFCL's recursive form needs an invertible Gram matrix at every client, but with gamma={self.gamma:g} "
-                    f"that of client {client.id} ({len(client.data)} samples, {self.features} features) is singular: "
-                    "raise method.gamma, or set method.form=statistics."
+                    "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
+                    f"gamma={self.gamma:g} that of client {client.id} ({len(client.data)} samples, {self.features} "
+                    "features) is singular: raise method.gamma, or set method.form=statistics."
                 )
             weights = torch.cholesky_solve(statistics.cross, factor)
         known = client.registration.registered

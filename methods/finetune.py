@@ -5,9 +5,9 @@ federated class-incremental form as the baseline of Zhang et al., "TARGET", ICCV
 
 Followed: per round the global model goes down, every client trains it on its current data and sends the whole state
 dict back; SGD 0.01, momentum 0.9, weight decay 5e-4, batches of 128, momentum forgotten between rounds.
-Deviates: the mean is weighted by samples (equal to TARGET's plain mean for clients of equal size); BatchNorm buffers are
-averaged and its integer counter rounded. ``ce_scope: task`` is TARGET's softmax over new classes, generalised to streams
-where old classes return: over all classes of the task.
+Deviates: the mean is weighted by samples (equal to TARGET's plain mean for clients of equal size); BatchNorm buffers
+are averaged and its integer counter rounded. ``ce_scope: task`` is TARGET's softmax over new classes, generalised to
+streams where old classes return: over all classes of the task.
 """
 
 import math

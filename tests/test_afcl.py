@@ -22,7 +22,9 @@ FEATURES = torch.from_numpy(images / 16).float()  # (1797, 64)
 TRAIN = np.arange(len(LABELS)) % 5 != 0
 
 
-def learned(tasks=5, alpha=0.1, clients=5, who=None, features=FEATURES[TRAIN], labels=LABELS[TRAIN], transport=None, **settings):
+def learned(
+    tasks=5, alpha=0.1, clients=5, who=None, features=FEATURES[TRAIN], labels=LABELS[TRAIN], transport=None, **settings
+):
     """The stream, AFCL's last state and its exchanges."""
     stream = make_stream(labels, LABELS[~TRAIN], SiBlurry(tasks), Dirichlet(clients, alpha=alpha), seed=1)
 

@@ -114,14 +114,9 @@ def test_raw_pixels(tmp_path: Path) -> None:
     assert found.tolist() == [[-1.0] * 12, [1.0] * 12]
 
 
-def test_indices_choose_samples_and_their_order(tmp_path: Path) -> None:
-    data, cache = dataset(tmp_path), tmp_path / "cache"
-    chosen = np.array([7, 3, 300])
-    assert torch.equal(cached_inputs(data, "train", NONE, cache, indices=chosen), data.train.values[chosen])
-    assert torch.equal(cached_inputs(data, "train", NONE, cache, indices=chosen[::-1]), data.train.values[[300, 3, 7]])
-    assert data.train.reads() == [3, 3, 7, 7, 300, 300]
-    with pytest.raises(UserError, match="no train samples in fake"):
-        cached_inputs(data, "train", NONE, cache, indices=chosen[:0])
+def test_a_half_without_samples_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no test samples in fake"):
+        cached_inputs(dataset(tmp_path, torch.zeros(0, 3)), "test", NONE, tmp_path / "cache")
 
 
 def test_halves_data_sets_and_transforms_have_entries_of_their_own(tmp_path: Path) -> None:
@@ -274,9 +269,6 @@ def test_features_that_are_not_finite_are_named_and_not_stored(tmp_path: Path, v
     with pytest.raises(UserError, match=f"train sample {CHUNK + 9} of fake are not finite"):
         cached_inputs(data, "train", NONE, cache)
     assert entries(cache)[0].checksums.astype(bool).tolist() == [True, False, False, False]
-    order = np.arange(N)[::-1]
-    with pytest.raises(UserError, match=f"train sample {CHUNK + 9} of fake"):
-        cached_inputs(data, "train", NONE, cache, indices=order)
 
 
 def test_ready_made_features_do_not_go_through_a_network(tmp_path: Path) -> None:

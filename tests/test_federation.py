@@ -39,7 +39,11 @@ class Probe:
         return client.memory["calls"]
 
     def samples(self, client: Client):
-        return tuple(torch.cat([inputs[:, 0] for inputs, _ in client.data.batches(7)]).tolist()) if len(client.data) else ()
+        return (
+            tuple(torch.cat([inputs[:, 0] for inputs, _ in client.data.batches(7)]).tolist())
+            if len(client.data)
+            else ()
+        )
 
 
 def federation(transport=None, participation=None, clients=5, seed=3, **events) -> Federation:
@@ -178,7 +182,7 @@ def test_the_meter_splits_time_between_clients_and_server():
             import time
 
             time.sleep(0.01)
-            return None
+            return
 
         def learn(self, clients):
             import time

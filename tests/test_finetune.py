@@ -25,7 +25,9 @@ def sgd(parameters, lr):
 
 
 def finetune(**settings):
-    return Finetune(Backbone(FEATURES), FabricFit(accelerator="cpu"), sgd, **{"rounds": 3, "epochs": 2, "lr": 0.1, **settings})
+    return Finetune(
+        Backbone(FEATURES), FabricFit(accelerator="cpu"), sgd, **{"rounds": 3, "epochs": 2, "lr": 0.1, **settings}
+    )
 
 
 def learned(method, partition, tasks=2):
@@ -88,7 +90,7 @@ def test_ce_scope_task_gives_old_rows_no_gradient_but_seen_pushes_them_down():
     for scope in ("task", "seen", "local"):
         method = finetune(ce_scope=scope)
         method.loss.optimizer = torch.optim.SGD  # without weight decay, which shrinks all rows
-        stream, states = learned(method, Iid(2))
+        _, states = learned(method, Iid(2))
         first, last = states[2].weights["head.bias"], states[-1].weights["head.bias"]
         results[scope] = (last[: len(first)] - first).abs().max()
     assert results["task"] == 0
@@ -101,7 +103,9 @@ def test_the_head_grows_by_registration():
     assert [len(state.weights["head.bias"]) for state in states] == [2] * 3 + [4] * 3
 
 
-@pytest.mark.parametrize(("schedule", "rates"), [("constant", [0.1] * 4), ("cosine", [0.1, 0.0853553, 0.05, 0.0146447])])
+@pytest.mark.parametrize(
+    ("schedule", "rates"), [("constant", [0.1] * 4), ("cosine", [0.1, 0.0853553, 0.05, 0.0146447])]
+)
 def test_schedules(schedule, rates):
     method = finetune(rounds=4, schedule=schedule)
     assert [method.lr_of(number) for number in range(4)] == pytest.approx(rates, rel=1e-5)

@@ -52,5 +52,7 @@ def test_the_sgd_head_learns_all_tasks():
 
 
 def test_ridge_needs_frozen_features():
-    with pytest.raises(ConfigError, match=r"Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true"):
+    with pytest.raises(
+        ConfigError, match=r"Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true"
+    ):
         Joint(Backbone(8, trainable=True), TrainerFit(), torch.optim.SGD)

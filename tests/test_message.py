@@ -106,7 +106,7 @@ def test_local_dataclasses_are_refused():
 
 def test_reading_imports_nothing():
     forged = encode(Inner({}, "")).replace(b"test_message:Inner", b"no_such_mode:Inner")
-    with pytest.raises(TypeError, match="Expected .*no_such_mode:Inner to be a dataclass of an imported module"):
+    with pytest.raises(TypeError, match=r"Expected .*no_such_mode:Inner to be a dataclass of an imported module"):
         decode(forged)
 
 

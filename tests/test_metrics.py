@@ -52,7 +52,9 @@ def test_accuracies_agree_with_torchmetrics_and_loops(seed):
     tasks, samples, classes = 4, 60, 8
     targets, task_of = random.integers(0, classes, samples), random.integers(-1, tasks, samples)
     since = random.integers(0, tasks, classes)[targets]
-    predictions = np.where(random.random((tasks, samples)) < 0.5, targets, random.integers(0, classes, (tasks, samples)))
+    predictions = np.where(
+        random.random((tasks, samples)) < 0.5, targets, random.integers(0, classes, (tasks, samples))
+    )
     matrix = metrics.accuracy_matrix(predictions, targets, task_of)
     curves = metrics.curves(predictions, targets, task_of, since)
     for i in range(tasks):

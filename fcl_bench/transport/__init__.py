@@ -22,12 +22,16 @@ class Request:
 
 
 class Transport(Protocol):
-    """Yields each client's reply and the seconds it took, in the order of ``clients``."""
+    """Runs client calls somewhere."""
 
-    def map(self, request: Request, clients: Iterable["Client"]) -> Iterator[tuple[Any, float]]: ...
+    def map(self, request: Request, clients: Iterable["Client"]) -> Iterator[tuple[Any, float]]:
+        """Each client's reply and the seconds it took, in the order of ``clients``."""
+        ...
 
 
-def call(function: Callable[..., Any], client: "Client", message: tuple[Any, ...], place: tuple[int, ...]) -> tuple[Any, float]:
+def call(
+    function: Callable[..., Any], client: "Client", message: tuple[Any, ...], place: tuple[int, ...]
+) -> tuple[Any, float]:
     """Run one client call with its own randomness, so that neither order nor place of the calls can matter."""
     with seeded(derive(*place, client.id)):
         start = perf_counter()

@@ -1,0 +1,112 @@
+"""Fixtures shared by the tests: the command line in this process, on tiny data, and the features of digits."""
+
+import contextlib
+import io
+import json
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fcl_bench.__main__ import main
+
+TINY = (
+    *("dataset=gaussian", "dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60"),
+    *("dataset.features=16", "stream.tasks=3", "partition.clients=3"),
+)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def folder(self) -> Path:
+        """The run folder it named last."""
+        return Path(self.out.rpartition("record: ")[2].strip())
+
+    @property
+    def result(self) -> dict[str, Any]:
+        """The content of ``result.json``, which must be strict JSON."""
+        return read_json(self.folder / "result.json")
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """After each task, for the whole test set."""
+        return np.load(self.folder / "predictions.npz")["predictions"]
+
+    @property
+    def exchanges(self) -> list[dict[str, Any]]:
+        """The lines of ``exchanges.jsonl``."""
+        return [json.loads(line) for line in (self.folder / "exchanges.jsonl").read_text().splitlines()]
+
+
+Command = Callable[..., Outcome]
+
+
+def read_json(path: Path) -> Any:
+    """Strict JSON: NaN and Infinity, which Python's reader would take, are errors."""
+
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not JSON")
+
+    return json.loads(path.read_text(), parse_constant=refuse)
+
+
+def command(*words: str) -> Outcome:
+    """``python -m fcl_bench WORDS`` without a new process; what it changes in this one is put back."""
+    out, err = io.StringIO(), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        patch.setattr(sys, "argv", ["fcl_bench"])
+        patch.setenv("HYDRA_FULL_ERROR", "1")
+        warnings.simplefilter("default")
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            try:
+                code = main(words)
+            except SystemExit as error:  # --help, and argparse
+                code = int(error.code or 0)
+    return Outcome(code, out.getvalue(), err.getvalue())
+
+
+@pytest.fixture(scope="session")
+def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A feature cache that all tests share."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def output_dir(tmp_path: Path) -> Path:
+    """Where ``tiny`` writes its records; it does not exist before."""
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def tiny(output_dir: Path, cache_dir: Path) -> Command:
+    """A run on tiny synthetic features."""
+    return lambda *words: command(*TINY, f"output_dir={output_dir}", f"cache_dir={cache_dir}", *words)
+
+
+@pytest.fixture(scope="session")
+def afcl_run(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path) -> Outcome:
+    """A finished run of AFCL on the tiny data, to look at but not to change."""
+    return command(*TINY, f"output_dir={tmp_path_factory.mktemp('runs')}", f"cache_dir={cache_dir}", "method=afcl")
+
+
+@pytest.fixture
+def offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No connection can be made."""
+
+    def refuse(*_: object) -> None:
+        raise OSError("a test tried to reach the network")
+
+    monkeypatch.setattr("socket.socket.connect", refuse)
+    yield

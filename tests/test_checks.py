@@ -1,0 +1,251 @@
+"""The contract's own tests: a sound toy method passes every check, and for every check a broken one fails it."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import fcl_bench.checks as checks
+from fcl_bench import Scores, check_method
+
+
+@dataclass(frozen=True)
+class Sums:
+    totals: Tensor  # (classes, features)
+    counts: Tensor  # (classes,)
+
+
+class NearestMean:
+    """Scores by the dot product with class means: exact, and small enough to break in many ways."""
+
+    exact = exemplar_free = needs_frozen_backbone = True
+
+    def __init__(self, backbone):
+        self.features = backbone.features
+
+    def init(self):
+        return Sums(torch.zeros(0, self.features, dtype=torch.float64), torch.zeros(0, dtype=torch.float64))
+
+    def learn(self, state, task, clients):
+        missing = task.seen - len(state.counts)
+        totals = torch.cat([state.totals, state.totals.new_zeros(missing, self.features)])
+        counts = torch.cat([state.counts, state.counts.new_zeros(missing)])
+        for reply in clients.map(self.summarise, task.seen):
+            totals, counts = totals + reply.totals, counts + reply.counts
+        yield Sums(totals, counts)
+
+    def summarise(self, client, classes):
+        totals, counts = (
+            torch.zeros(classes, self.features, dtype=torch.float64),
+            torch.zeros(classes, dtype=torch.float64),
+        )
+        for inputs, labels in client.data.batches(16):
+            totals.index_add_(0, labels, inputs.double())
+            counts.index_add_(0, labels, torch.ones(len(labels), dtype=torch.float64))
+        return Sums(totals, counts)
+
+    def classifier(self, state):
+        return Scores((state.totals / state.counts.clamp(min=1)[:, None]).T).eval()
+
+
+class NoClassifier:
+    def __init__(self, backbone):
+        pass
+
+    def init(self):
+        return Sums(torch.zeros(0), torch.zeros(0))
+
+    def learn(self, state, task, clients):
+        yield state
+
+
+class ListInState(NearestMean):
+    def init(self):
+        return {"not a message": [1, 2]}
+
+
+class ReadsServerAttribute(NearestMean):
+    """A client that looks at what only the server's object knows."""
+
+    def learn(self, state, task, clients):
+        self.scale = 2.0
+        yield from super().learn(state, task, clients)
+
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums(sums.totals * getattr(self, "scale", 1.0), sums.counts)
+
+
+class KeepsProgress(NearestMean):
+    """Progress in the object instead of the state."""
+
+    def learn(self, state, task, clients):
+        self.tasks = getattr(self, "tasks", 0) + 1
+        for after in super().learn(state, task, clients):
+            yield Sums(after.totals * self.tasks, after.counts)
+
+
+class ChangesMessages(NearestMean):
+    """Adds to the state in place."""
+
+    def learn(self, state, task, clients):
+        for after in super().learn(state, task, clients):
+            yield after
+            after.totals.add_(1)
+            yield replace(after)
+
+
+class Unseeded(NearestMean):
+    """Randomness from outside."""
+
+    def learn(self, state, task, clients):
+        for after in super().learn(state, task, clients):
+            yield Sums(after.totals + np.random.default_rng().normal(), after.counts)
+
+
+class LastClientWins(NearestMean):
+    """Takes the model of whoever answers last."""
+
+    def learn(self, state, task, clients):
+        for reply in clients.map(self.summarise, task.seen):
+            last = reply
+        yield last
+
+
+class PlainMean(NearestMean):
+    """Averages over clients, however much data they have, and calls that exact."""
+
+    def learn(self, state, task, clients):
+        replies = list(clients.map(self.summarise, task.seen))
+        means = [reply.totals / reply.counts.clamp(min=1)[:, None] for reply in replies]
+        yield Sums(sum(means), torch.ones(task.seen, dtype=torch.float64))
+
+
+class DividesByNothing(NearestMean):
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums(sums.totals / sums.counts.sum() * sums.counts.sum(), sums.counts)
+
+
+class InTrainMode(NearestMean):
+    def classifier(self, state):
+        return super().classifier(state).train()
+
+
+class TooManyScores(NearestMean):
+    def classifier(self, state):
+        return nn.Sequential(super().classifier(state), nn.ConstantPad1d((0, 1), 0.0)).eval()
+
+
+class ScoringChangesState(NearestMean):
+    def classifier(self, state):
+        state.totals.mul_(2)
+        return super().classifier(state)
+
+
+class LearnsNothing(NearestMean):
+    def classifier(self, state):
+        return Scores(torch.zeros(self.features, len(state.counts), dtype=torch.float64)).eval()
+
+
+@dataclass(frozen=True)
+class Leak:
+    totals: Tensor
+    counts: Tensor
+    exemplar: Tensor
+
+
+class SendsASample(NearestMean):
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Leak(sums.totals, sums.counts, client.data.tensors[0][:1])
+
+
+class StoresASample(NearestMean):
+    def summarise(self, client, classes):
+        client.memory["exemplars"] = {"first": client.data.tensors[0][:1]}
+        return super().summarise(client, classes)
+
+
+BROKEN = [
+    (NoClassifier, checks.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
+    (ListInState, checks.check_builds_and_starts_with_a_message, "but got list"),
+    (
+        ReadsServerAttribute,
+        checks.check_runs_over_the_wire,
+        "differs when every message passes through bytes: state.totals",
+    ),
+    (ChangesMessages, checks.check_leaves_messages_alone, "changed after it had been handed over"),
+    (Unseeded, checks.check_repeats_itself, "two runs with one seed differ: state.totals"),
+    (LastClientWins, checks.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
+    (PlainMean, checks.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
+    (DividesByNothing, checks.check_survives_few_clients_and_little_data, "the state.totals is not finite"),
+    (InTrainMode, checks.check_classifier, "not in eval mode"),
+    (TooManyScores, checks.check_classifier, r"scores of shape \(60, 7\), expected \(60, 6\)"),
+    (ScoringChangesState, checks.check_classifier, "scoring changes the state"),
+    (
+        KeepsProgress,
+        checks.check_continues_from_a_checkpoint,
+        "differs after saving and loading between tasks: state.totals",
+    ),
+    (LearnsNothing, checks.check_learns, "17% right on 6 easily separable classes, where guessing gives 17%"),
+    (SendsASample, checks.check_exemplar_free_methods_keep_no_samples, "lets a training sample out, in .*exemplar"),
+    (
+        StoresASample,
+        checks.check_exemplar_free_methods_keep_no_samples,
+        r"lets a training sample out, in .*\['first'\]",
+    ),
+]
+
+
+@pytest.mark.parametrize(("method", "check", "complaint"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_broken_method_fails_its_check(method, check, complaint):
+    with pytest.raises((AssertionError, TypeError), match=complaint):
+        checks.run_check(check, method, trainable=False)
+
+
+def test_an_import_with_side_effects_fails_its_check(tmp_path, monkeypatch):
+    (tmp_path / "rude.py").write_text(
+        "import torch\ntorch.manual_seed(0)\nfrom test_checks import NearestMean\nclass Rude(NearestMean): pass\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    from rude import Rude
+
+    with pytest.raises(AssertionError, match="importing rude has a side effect: it changes the torch random state"):
+        checks.run_check(checks.check_import_has_no_side_effects, Rude, trainable=False)
+
+
+def test_every_check_has_a_method_that_fails_it():
+    assert {check for _, check, _ in BROKEN} | {checks.check_import_has_no_side_effects} == set(checks.CHECKS)
+
+
+def test_a_sound_method_passes_all_checks():
+    check_method(NearestMean)
+
+
+def test_a_known_failure_must_fail():
+    class Honest(LearnsNothing):
+        known_failures = {"check_learns": "it never looks at the data"}
+
+    class Boastful(NearestMean):
+        known_failures = {"check_learns": "it never looks at the data"}
+
+    checks.run_check(checks.check_learns, Honest, trainable=False)
+    with pytest.raises(
+        AssertionError, match="check_learns passes, but known_failures says: it never looks at the data"
+    ):
+        checks.run_check(checks.check_learns, Boastful, trainable=False)
+
+
+def test_methods_that_train_networks_are_checked_on_images_too(monkeypatch):
+    seen = []
+
+    class Trainable(NearestMean):
+        needs_frozen_backbone = False
+
+    monkeypatch.setattr(checks, "CHECKS", (lambda trial: seen.append(trial.trainable),))
+    check_method(Trainable)
+    check_method(NearestMean)
+    assert seen == [False, True, False]
