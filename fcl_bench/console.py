@@ -118,7 +118,8 @@ class View:
     def end(self, result: Result, folder: Path) -> None:
         """The final table; for a run that was finished before, the same table again."""
         self._progress.stop()
-        table = Table(title=f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}")
+        title = f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}"
+        table = Table(title=Text(title))
         table.add_column("metric")
         table.add_column("value", justify="right")
         for name, text in FINAL.items():

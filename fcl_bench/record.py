@@ -140,4 +140,4 @@ def _read_config(path: Path) -> DictConfig:
         run_id(config)
         return config
     except Exception as error:
-        raise UserError(f"{path} is not the configuration of a run ({error}): move that folder away.") from error
+        raise UserError(f"{path} is not the configuration of a run: move that folder away.") from error

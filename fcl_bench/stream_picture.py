@@ -32,7 +32,7 @@ def table(stream: Stream, train_labels: np.ndarray, class_names: Sequence[str]) 
     for task in stream.tasks:
         counts = class_counts(stream, train_labels, task.index)
         facts = f"{len(task.new)} new, {len(task.known)} known; {stream.test_sizes[task.index]:,} test samples"
-        rows.add_row(str(task.index), "all", *_figures(counts.sum(axis=0)), _line(facts), style="bold")
+        rows.add_row(str(task.index + 1), "all", *_figures(counts.sum(axis=0)), _line(facts), style="bold")
         for client, held in enumerate(counts[:SHOWN_CLIENTS]):
             rows.add_row("", str(client), *_figures(held), _line(_largest(held, names)))
         if stream.clients > SHOWN_CLIENTS:
@@ -64,7 +64,7 @@ def picture(stream: Stream, train_labels: np.ndarray, path: Path) -> None:
         shown = np.ma.masked_equal(held.T, 0)
         image = panel.imshow(shown, norm=scale, cmap="viridis_r", aspect="auto", interpolation="none")
         panel.axhline(task.seen - 0.5, color="tab:red", linewidth=0.8)
-        panel.set_title(f"task {task.index}: {len(task.new)} new, {len(task.known)} known", fontsize=9)
+        panel.set_title(f"task {task.index + 1}: {len(task.new)} new, {len(task.known)} known", fontsize=9)
     panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     panel.yaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     figure.supxlabel("client", fontsize=10)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fcl_bench.errors import ConfigError, UserError, choices
 
+SWEEP = ("-m", "--multirun")
 OPTIONS = (  # of Hydra
     *("--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--help", "--hydra-help"),
     *("--info", "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version"),
@@ -25,7 +26,8 @@ def run(words: list[str]) -> None:
     from fcl_bench.explain import explained
 
     _check_options(words)
-    sweep = bool({"-m", "--multirun"} & set(words))
+    words = sorted(words, key=lambda word: word not in SWEEP)  # Hydra does not find it between settings
+    sweep = any(word in SWEEP for word in words)
     failures: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")
@@ -61,9 +63,9 @@ def _check_options(words: list[str]) -> None:
     for word in words:
         option = word.partition("=")[0]
         if option.startswith("--") and option not in OPTIONS:
+            options = choices(option, OPTIONS)
             raise ConfigError(
-                f"There is no option {option}: settings are written without dashes, as in key=value; "
-                f"options are {choices(option, OPTIONS)}."
+                f"There is no option {option}: settings are key=value, without dashes; options are {options}."
             )
 
 

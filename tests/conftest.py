@@ -3,10 +3,11 @@
 import contextlib
 import io
 import json
+import shutil
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,10 @@ TINY = (
     *("dataset=gaussian", "dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60"),
     *("dataset.features=16", "stream.tasks=3", "partition.clients=3"),
 )
+ACCURACY = {
+    *("average_accuracy", "retention", "retention_as_printed", "retention_left_out", "stability", "plasticity"),
+    *("forgetting", "backward_transfer", "seen_accuracy", "whole_accuracy", "anytime_accuracy"),
+}
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,10 @@ class Outcome:
         """The lines of ``exchanges.jsonl``."""
         return [json.loads(line) for line in (self.folder / "exchanges.jsonl").read_text().splitlines()]
 
+    def kept(self, place: Path) -> "Outcome":
+        """The same with a copy of its folder, which later runs do not change."""
+        return replace(self, out=f"record: {shutil.copytree(self.folder, place)}")
+
 
 Command = Callable[..., Outcome]
 
@@ -77,6 +86,24 @@ def command(*words: str) -> Outcome:
     return Outcome(code, out.getvalue(), err.getvalue())
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder."""
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def assert_equal_runs(one: Outcome, two: Outcome) -> None:
+    """Two records, in different places, agree in everything but the time the runs took."""
+    assert (one.code, two.code) == (0, 0), one.err + two.err
+    assert one.folder != two.folder
+    for name in ("run_id", "matrix", "traffic", "stream", "status"):
+        assert one.result[name] == two.result[name]
+    for name in ACCURACY | {"uplink_bytes", "downlink_bytes", "exchanges", "stored_bytes"}:
+        assert one.result["curves"][name] == two.result["curves"][name]
+    np.testing.assert_array_equal(one.predictions, two.predictions)
+    untimed = [[{**line, "client_seconds": 0} for line in run.exchanges] for run in (one, two)]
+    assert untimed[0] == untimed[1]
+
+
 @pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A feature cache that all tests share."""
@@ -102,11 +129,10 @@ def afcl_run(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path) -> Outco
 
 
 @pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def offline(monkeypatch: pytest.MonkeyPatch) -> None:
     """No connection can be made."""
 
     def refuse(*_: object) -> None:
         raise OSError("a test tried to reach the network")
 
     monkeypatch.setattr("socket.socket.connect", refuse)
-    yield

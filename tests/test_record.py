@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import Command, Outcome, command, read_json
+from conftest import ACCURACY, Command, Outcome, assert_equal_runs, command, contents, read_json
 from safetensors import safe_open
 
 from fcl_bench.datasets.gaussian import gaussian
@@ -19,31 +19,11 @@ FILES = {
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "exchanges.jsonl", "metrics.csv"),
     "checkpoint/checkpoint.safetensors",
 }
-ACCURACY = {
-    *("average_accuracy", "retention", "retention_as_printed", "retention_left_out", "stability", "plasticity"),
-    *("forgetting", "backward_transfer", "seen_accuracy", "whole_accuracy", "anytime_accuracy"),
-}
 COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
     *("stored_bytes", "peak_memory_mb"),
 }
 QUICK = ("method=finetune", "method.rounds=2", "method.epochs=1")
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
-
-
-def assert_equal_runs(one: Outcome, two: Outcome) -> None:
-    """Everything but the time they took."""
-    assert (one.code, two.code) == (0, 0), one.err + two.err
-    for name in ("run_id", "matrix", "traffic", "stream", "status"):
-        assert one.result[name] == two.result[name]
-    for name in ACCURACY | {"uplink_bytes", "downlink_bytes", "exchanges", "stored_bytes"}:
-        assert one.result["curves"][name] == two.result["curves"][name]
-    np.testing.assert_array_equal(one.predictions, two.predictions)
-    drop_seconds = [{**line, "client_seconds": 0} for line in one.exchanges]
-    assert drop_seconds == [{**line, "client_seconds": 0} for line in two.exchanges]
 
 
 def test_layout_and_names(afcl_run: Outcome) -> None:
@@ -147,16 +127,32 @@ def test_a_checkpoint_is_safetensors_and_json(afcl_run: Outcome) -> None:
     assert (16, 6) in shapes  # AFCL's weights
 
 
-def test_a_finished_run_is_shown_and_not_repeated_unless_asked(tiny: Command) -> None:
+def test_a_finished_run_is_shown_and_not_repeated_unless_asked(tiny: Command, tmp_path: Path) -> None:
     first = tiny(*QUICK)
-    before = contents(first.folder)
+    kept = first.kept(tmp_path / "first")
     shown = tiny(*QUICK)
-    assert contents(first.folder) == before
+    assert contents(first.folder) == contents(kept.folder)
     assert shown.out == first.out[first.out.index("\n\n") + 1 :]  # the final table, without the tasks
     again = tiny(*QUICK, "resume=false")
     assert again.out.count("task ") > 3
-    assert_equal_runs(first, again)
-    assert read_json(first.folder / "result.json")["seconds"] != json.loads(before["result.json"])["seconds"]
+    assert_equal_runs(again, kept)
+    assert again.result["seconds"] != kept.result["seconds"]
+
+
+def test_a_repetition_that_is_interrupted_does_not_fall_back_on_the_first_run(
+    tiny: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tiny(*QUICK).kept(tmp_path / "first")
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("fcl_bench.methods.finetune.Finetune.learn", interrupted)
+        assert tiny(*QUICK, "resume=false").code == 130
+    again = tiny(*QUICK)
+    assert "resumed" not in again.out
+    assert_equal_runs(again, kept)
 
 
 def test_a_saved_stream_can_be_replayed(tiny: Command, afcl_run: Outcome) -> None:
@@ -183,7 +179,9 @@ def test_limits_shorten_both_halves(tiny: Command) -> None:
 
 
 def test_participation_and_dropout_show_in_the_exchanges(tiny: Command) -> None:
-    done = tiny(*QUICK, "method.rounds=8", "partition.clients=8", "federation.participation=0.5", "federation.dropout=0.5")
+    done = tiny(
+        *QUICK, "method.rounds=8", "partition.clients=8", "federation.participation=0.5", "federation.dropout=0.5"
+    )
     assert done.code == 0, done.err
     assert {line["asked"] for line in done.exchanges} == {4}
     answered = [line["answered"] for line in done.exchanges]
@@ -202,12 +200,15 @@ def test_a_folder_of_another_run_is_refused_and_left_alone(tiny: Command) -> Non
         assert re.fullmatch(rf"fcl_bench: \S+ holds a different run: .*{folder.name}; move it away.*\n", refused.err)
         assert contents(folder) == before
     config.write_text("not: [yaml")
-    assert re.fullmatch(r"fcl_bench: \S+ is not the configuration of a run .*move that folder away.\n", tiny(*QUICK).err)
+    assert tiny(*QUICK).err == f"fcl_bench: {config} is not the configuration of a run: move that folder away.\n"
 
 
 @pytest.mark.parametrize(
     ("file", "message"),
-    [("checkpoint/checkpoint.safetensors", "remove it, or set resume=false"), ("result.json", "remove it and run again")],
+    [
+        ("checkpoint/checkpoint.safetensors", "remove it, or set resume=false"),
+        ("result.json", "remove it and run again"),
+    ],
 )
 def test_damage_is_named_and_can_be_repaired(tiny: Command, file: str, message: str) -> None:
     whole = tiny(*QUICK)
@@ -222,9 +223,7 @@ def test_damage_is_named_and_can_be_repaired(tiny: Command, file: str, message: 
     np.testing.assert_array_equal(tiny(*QUICK).predictions, predictions)
 
 
-def test_a_full_disk_keeps_what_was_finished(
-    tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_keeps_what_was_finished(tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sync = os.fsync
 
     def full(handle: int) -> None:

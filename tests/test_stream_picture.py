@@ -41,7 +41,7 @@ def test_the_table_has_a_row_per_task_and_client_whatever_the_width(width: int) 
     assert "task  client  samples  classes  effective" in "\n".join(lines)
     rows = [line.split() for line in lines if line.strip() and line.split()[0].isdigit()]
     assert len(rows) == 10 + 10 * 5
-    assert [row[:3] for row in rows[:2]] == [["0", "all", "200"], ["0", "40", rows[1][2]]]
+    assert [row[:3] for row in rows[:2]] == [["1", "all", "200"], ["0", "40", rows[1][2]]]
 
 
 def test_the_table_names_the_largest_classes() -> None:

@@ -1,0 +1,93 @@
+"""``python -m benchmarks.exactness OVERRIDES``: AFCL's weights and predictions against joint ridge regression.
+
+The overrides name data set, backbone, ``data_dir`` and ``cache_dir``. Every line is one stream; exit code 1 if the weights
+differ by more than 1e-8 (relative, Frobenius norm) or one prediction differs. The paper's recursion solves two systems
+per client and task: it is checked on the lines with at most ``--recursive`` of those (default 1,100).
+"""
+
+import argparse
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import numpy as np
+from omegaconf import OmegaConf
+
+from benchmarks.harness import learn, make_world
+from fcl_bench.federation import Client
+from fcl_bench.partition import Dirichlet
+from fcl_bench.stream import make_stream
+from fcl_bench.temporal import SiBlurry
+from fcl_bench.transport import Request
+from fcl_bench.transport.in_process import InProcess
+from fcl_bench.world import World
+
+TASKS, ALPHAS, CLIENTS = (1, 5, 10), (0.05, 0.1, 1.0, 100.0), (1, 5, 100, 1000)
+TOLERANCE = 1e-8
+
+
+class WithoutIdle(InProcess):
+    """Clients without data never answer."""
+
+    def map(self, request: Request, clients: Iterable[Client]) -> Iterator[tuple[Any, float]]:
+        return super().map(request, (client for client in clients if len(client.data)))
+
+
+def main() -> int:
+    """Solve the joint problem once by numpy, then run every stream."""
+    parser = argparse.ArgumentParser("python -m benchmarks.exactness", description=__doc__)
+    parser.add_argument("--recursive", type=int, default=1100, metavar="N", help="most clients x tasks of that form")
+    parser.add_argument("overrides", nargs="*")
+    options = parser.parse_args()
+    world = make_world("method=afcl", *options.overrides)
+    labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
+    rows = world.train.numpy().astype(np.float64)
+    targets = np.eye(len(world.dataset.classes))[labels]
+    joint = np.linalg.solve(rows.T @ rows + world.config.method.gamma * np.eye(rows.shape[1]), rows.T @ targets)
+    expected = (world.test.numpy().astype(np.float64) @ joint).argmax(axis=1)
+    print(f"joint ridge: {100 * np.mean(expected == test_labels):.2f} % of {len(test_labels):,} test samples", flush=True)
+    print(f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}  {'answers':<24}{'error':>10}{'accuracy':>10}")
+    worst = 0.0
+    for case in cases(options.recursive):
+        error, line = compare(world, joint, expected, *case)
+        worst = max(worst, error)
+        print(line, flush=True)
+    print(f"largest difference {worst:.1e}, allowed {TOLERANCE:.0e}")
+    return int(not worst <= TOLERANCE)
+
+
+def cases(most_recursive: int) -> Iterator[tuple[str, int, float, int, str]]:
+    """Form, tasks, alpha, clients, and who answers in which order."""
+    for clients, tasks, alpha in product(CLIENTS, TASKS, ALPHAS):
+        yield "statistics", tasks, alpha, clients, "ordered"
+        if alpha == 0.1:
+            yield "statistics", tasks, alpha, clients, "shuffled"
+            yield "statistics", tasks, alpha, clients, "shuffled, without idle"
+            if clients * tasks <= most_recursive:
+                yield "recursive", tasks, alpha, clients, "ordered"
+                yield "recursive", tasks, alpha, clients, "shuffled, without idle"
+
+
+def compare(
+    world: World, joint: np.ndarray, expected: np.ndarray, form: str, tasks: int, alpha: float, clients: int, answers: str
+) -> tuple[float, str]:
+    """The relative error of the weights (infinite where a prediction differs), and the line to print."""
+    labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
+    stream = make_stream(labels, test_labels, SiBlurry(tasks), Dirichlet(clients, alpha=alpha), world.config.seed)
+    changes = {"method": {"form": form}, "federation": {"arrival": answers.split(",")[0]}}
+    if answers.endswith("idle"):
+        changes["transport"] = {"_target_": "benchmarks.exactness.WithoutIdle"}
+    state, _ = learn(replace(world, stream=stream, config=OmegaConf.merge(world.config, changes)))
+    weights = state.weights.numpy()
+    error = np.linalg.norm(weights - joint[:, stream.order]) / np.linalg.norm(joint)
+    predicted = stream.order[(world.test.numpy().astype(np.float64) @ weights).argmax(axis=1)]
+    differing = int(np.sum(predicted != expected))
+    line = f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers:<24}{error:>10.1e}"
+    line += f"{100 * np.mean(predicted == test_labels):>8.2f} %" + (f"  {differing} PREDICTIONS DIFFER" if differing else "")
+    return (np.inf if differing else float(error)), line
+
+
+if __name__ == "__main__":
+    sys.exit(main())
