@@ -47,8 +47,12 @@ def main() -> int:
     targets = np.eye(len(world.dataset.classes))[labels]
     joint = np.linalg.solve(rows.T @ rows + world.config.method.gamma * np.eye(rows.shape[1]), rows.T @ targets)
     expected = (world.test.numpy().astype(np.float64) @ joint).argmax(axis=1)
-    print(f"joint ridge: {100 * np.mean(expected == test_labels):.2f} % of {len(test_labels):,} test samples", flush=True)
-    print(f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}  {'answers':<24}{'error':>10}{'accuracy':>10}")
+    print(
+        f"joint ridge: {100 * np.mean(expected == test_labels):.2f} % of {len(test_labels):,} test samples", flush=True
+    )
+    print(
+        f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}  {'answers':<24}{'error':>10}{'accuracy':>10}"
+    )
     worst = 0.0
     for case in cases(options.recursive):
         error, line = compare(world, joint, expected, *case)
@@ -71,7 +75,14 @@ def cases(most_recursive: int) -> Iterator[tuple[str, int, float, int, str]]:
 
 
 def compare(
-    world: World, joint: np.ndarray, expected: np.ndarray, form: str, tasks: int, alpha: float, clients: int, answers: str
+    world: World,
+    joint: np.ndarray,
+    expected: np.ndarray,
+    form: str,
+    tasks: int,
+    alpha: float,
+    clients: int,
+    answers: str,
 ) -> tuple[float, str]:
     """The relative error of the weights (infinite where a prediction differs), and the line to print."""
     labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
@@ -84,8 +95,12 @@ def compare(
     error = np.linalg.norm(weights - joint[:, stream.order]) / np.linalg.norm(joint)
     predicted = stream.order[(world.test.numpy().astype(np.float64) @ weights).argmax(axis=1)]
     differing = int(np.sum(predicted != expected))
-    line = f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers:<24}{error:>10.1e}"
-    line += f"{100 * np.mean(predicted == test_labels):>8.2f} %" + (f"  {differing} PREDICTIONS DIFFER" if differing else "")
+    line = (
+        f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers:<24}{error:>10.1e}"
+    )
+    line += f"{100 * np.mean(predicted == test_labels):>8.2f} %" + (
+        f"  {differing} PREDICTIONS DIFFER" if differing else ""
+    )
     return (np.inf if differing else float(error)), line
 
 

@@ -1,5 +1,6 @@
 """The first run on a data set: all that happens to an image besides the forward pass of the backbone."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -13,12 +14,11 @@ from fcl_bench.features import BATCH, cached_inputs
 from fcl_bench.images import Pixels
 from fcl_bench.world import deal
 
-IMAGES = 512
-REPEATS = 5
+IMAGES, REPEATS = 512, 5
 
 
-def first_run(data_dir: Path | None) -> Row:
-    config = composed("method=afcl", "dataset=cifar100", f"data_dir={data_dir}", f"limit_train={IMAGES}")
+def first_run(data_dir: Path | None) -> Iterator[Row]:
+    config = composed("method=afcl", "dataset=cifar100", f"limit_train={IMAGES}", f"data_dir={data_dir or 'data'}")
     dataset = deal(config)[0] if data_dir else noise()
     backbone = build(config.backbone)
     network = backbone.network().eval()
@@ -30,20 +30,20 @@ def first_run(data_dir: Path | None) -> Row:
             cached_inputs(dataset, "train", backbone, Path(folder))
 
     @torch.inference_mode()
-    def bare() -> None:
+    def forward() -> None:
         for batch in batches:
             network.model(batch)
 
-    seconds, reference = best(REPEATS, harness, bare)
+    seconds, reference = best(REPEATS, harness, forward)
     how = (
-        f"{IMAGES} images of {dataset.name} at {images.shape[-1]} px through {backbone.name}, best of {REPEATS}: "
-        "read, resize, normalise, forward, write; reference: forward"
+        f"read, resize, normalise, {backbone.name}, write {IMAGES} images of {dataset.name} at {images.shape[-1]} px; "
+        f"reference: {backbone.name} on ready batches of {BATCH}; best of {REPEATS}"
     )
-    return Row("feature cache / forward passes", how, seconds, "s", reference, limit=1.05)
+    yield Row("feature cache / forward passes", how, seconds, "s", reference, limit=1.05)
 
 
 def noise() -> Dataset:
-    """As large as CIFAR's images."""
+    """Images as large as those of CIFAR."""
     images = np.random.default_rng(0).integers(0, 256, (IMAGES, 3, 32, 32), dtype=np.uint8)
     half = Pixels(images, np.zeros(IMAGES, dtype=np.int64))
     return Dataset("noise", ("noise",), half, half, "noise")

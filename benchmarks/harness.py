@@ -14,7 +14,7 @@ def make_world(*overrides: str) -> World:
 
 
 def learn(world: World) -> tuple[Any, Meter]:
-    """The whole stream, as :func:`fcl_bench.experiment.learn` does it: the last state, and the seconds it took."""
+    """The whole stream, task after task as in a run: the last state, and the seconds it took."""
     method, meter = world.method(), Meter()
     federation = world.federation({}, lambda exchange: None, lambda exchange: None)
     state = method.init()

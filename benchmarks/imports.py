@@ -1,4 +1,4 @@
-"""How long a person waits for nothing: import, and a list of what there is."""
+"""How long a person waits for nothing: an import, and the list of what there is."""
 
 import subprocess
 import sys
@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 from benchmarks.measure import Row, best
 
-REPEATS = 7
+REPEATS = 5
 
 
 def imports() -> Iterator[Row]:
-    bare, imported = best(
+    bare, imported, listed = best(
         REPEATS,
         lambda: python("-c", "import sys"),
-        lambda: python("-c", "import fcl_bench, sys; assert 'torch' not in sys.modules"),
+        lambda: python("-c", "import sys, fcl_bench; assert 'torch' not in sys.modules"),
+        lambda: python("-m", "fcl_bench", "list"),
     )
-    how = f"a new process without torch, best of {REPEATS}, less {bare:.3f} s for a bare interpreter"
+    how = f"a new process, in which torch must not be loaded, less {bare:.3f} s of a bare one; best of {REPEATS}"
     yield Row("import fcl_bench", how, imported - bare, "s", limit=0.3)
-    (listed,) = best(3, lambda: python("-m", "fcl_bench", "list"))
-    yield Row("python -m fcl_bench list", "a new process, best of 3", listed, "s", limit=3)
+    yield Row("python -m fcl_bench list", f"a new process; best of {REPEATS}", listed, "s", limit=3)
 
 
 def python(*words: str) -> None:

@@ -1,4 +1,4 @@
-"""What a measurement is, and how two things are timed side by side."""
+"""What a line of the table is, and how things are timed side by side."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,14 +7,14 @@ from time import perf_counter
 
 @dataclass(frozen=True)
 class Row:
-    """One line of the table: a value, or with ``reference`` the ratio to it, that should not exceed ``limit``."""
+    """A measured value that should not exceed ``limit``, or with a ``reference``, whose ratio to that should not."""
 
     what: str
-    how: str  # in one line, how it was measured
+    how: str  # it was measured, in one line
     value: float
     unit: str
     reference: float | None = None
-    limit: float | None = None  # None: shown only
+    limit: float | None = None  # None: shown, not judged
 
     @property
     def judged(self) -> float:
@@ -27,26 +27,29 @@ class Row:
         return self.limit is not None and self.judged > self.limit
 
     def __str__(self) -> str:
-        unit = self.unit if self.reference is None else "x"
-        reference = "" if self.reference is None else f"{self.reference:.3f} {self.unit}"
-        ratio = "" if self.reference is None else f"{self.judged:.2f} x"
-        limit = "none" if self.limit is None else f"{self.limit:g} {unit}"
-        verdict = "MISSED" if self.missed else "" if self.limit is None else "ok"
-        return f"{self.what:<40}{f'{self.value:.3f} {self.unit}':>12}{reference:>12}{ratio:>10}{limit:>10}  {verdict}"
+        value = f"{self.value:.4g} {self.unit}"
+        reference = ratio = ""
+        if self.reference is not None:
+            reference, ratio = f"{self.reference:.4g} {self.unit}", f"{self.judged:.2f} x"
+        limit = verdict = ""
+        if self.limit is not None:
+            limit = f"{self.limit:g} {self.unit if self.reference is None else 'x'}"
+            verdict = "MISSED" if self.missed else "ok"
+        return f"{self.what:<40}{value:>12}{reference:>12}{ratio:>9}{limit:>9}  {verdict}"
 
 
-HEADER = f"{'':<40}{'measured':>12}{'reference':>12}{'ratio':>10}{'limit':>10}"
+HEADER = f"{'':<40}{'measured':>12}{'reference':>12}{'ratio':>9}{'limit':>9}"
 
 
 def best(repeats: int, *actions: Callable[[], float | None]) -> list[float]:
-    """The least seconds of each action, which are run in turn so that a busy machine is busy for all of them.
+    """The least seconds of each action; they are run in turn, so that a busy machine is busy for all of them.
 
-    An action that returns a number is taken at its word, any other is timed; each is run once before, unmeasured.
+    An action that returns seconds is taken at its word, any other is timed. Each runs once before, unmeasured.
     """
     seconds: list[list[float]] = [[] for _ in actions]
     for _ in range(1 + repeats):
         for action, taken in zip(actions, seconds, strict=True):
             start = perf_counter()
-            said = action()
-            taken.append(perf_counter() - start if said is None else said)
+            own = action()
+            taken.append(perf_counter() - start if own is None else own)
     return [min(taken[1:]) for taken in seconds]

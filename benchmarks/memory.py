@@ -1,6 +1,6 @@
 """Peak memory of whole runs, by the number of clients and of samples.
 
-Counted is anonymous memory (Linux only): pages of the feature cache are the system's to keep or to drop.
+Anonymous memory is what counts: pages of the feature cache are the system's, to keep or to drop. Linux only.
 """
 
 import subprocess
@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.measure import Row
 
-HOW = "RssAnon of `python -m fcl_bench method=afcl {}`, sampled every 5 ms; reference: {}"
+HOW = "largest RssAnon of `python -m fcl_bench method=afcl {}`, looked at every 5 ms; reference: {}"
 
 
 def memory() -> Iterator[Row]:
@@ -20,33 +20,32 @@ def memory() -> Iterator[Row]:
     settings = ("dataset=gaussian", "dataset.features=256", "stream.tasks=2")
     few = peak_mb(*settings, "partition.clients=100")
     for clients in (1000, 10_000):
-        how = HOW.format("dataset=gaussian", "100 clients")
         many = peak_mb(*settings, f"partition.clients={clients}")
+        how = HOW.format(" ".join((*settings, f"partition.clients={clients}")), "100 clients")
         yield Row(f"peak memory, {clients:,} clients / 100", how, many, "MB", few, limit=1.25)
 
 
-def memory_million() -> Row:
-    """More samples: what the run keeps of each in memory is its label and where it lies, about 40 bytes in all."""
-    small, large = (peak_mb("dataset=gaussian", f"dataset.train_size={size}") for size in (100_000, 1_000_000))
-    how = HOW.format("dataset=gaussian", "100,000 samples")
-    return Row("peak memory, 1,000,000 samples / 100,000", how, large, "MB", small, limit=1.25)
+def memory_million() -> Iterator[Row]:
+    """More samples; of each, a run holds some 40 bytes beside the mapped features: its label and where it lies."""
+    few, many = (peak_mb("dataset=gaussian", f"dataset.train_size={size}") for size in (100_000, 1_000_000))
+    how = HOW.format("dataset=gaussian dataset.train_size=1000000", "100,000 samples")
+    yield Row("peak memory, 1,000,000 samples / 100,000", how, many, "MB", few, limit=1.25)
 
 
 def peak_mb(*overrides: str) -> float:
     with TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "fcl_bench", "method=afcl", *overrides]
-        command += [f"cache_dir={folder}", f"output_dir={folder}"]
+        folders = (f"cache_dir={folder}", f"output_dir={folder}")
+        command = [sys.executable, "-m", "fcl_bench", "method=afcl", *overrides, *folders]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
         peak = 0.0
         while process.poll() is None:
             peak = max(peak, anonymous_mb(process.pid))
             time.sleep(0.005)
-        if process.returncode:
-            raise subprocess.CalledProcessError(process.returncode, command)
-        return peak
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, command)
+    return peak
 
 
-def anonymous_mb(pid: int) -> float:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    kilobytes = next((line.split()[1] for line in lines if line.startswith("RssAnon")), "0")  # none at its very end
-    return int(kilobytes) / 1024
+def anonymous_mb(process: int) -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("RssAnon")), 0.0)  # 0 at its end

@@ -1,4 +1,4 @@
-"""What the harness costs per client call: a method that does nothing, in an otherwise complete run."""
+"""What the harness costs per client call: an otherwise complete run of a method that does nothing."""
 
 import os
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from fcl_bench.config import composed
 from fcl_bench.console import View
 from fcl_bench.experiment import run
 
-CLIENTS, ROUNDS, TASKS = 1000, 5, 2
-REPEATS = 3
+TASKS, ROUNDS, CLIENTS, REPEATS = 2, 5, 1000, 3
+DATA = ("dataset=gaussian", "dataset.train_size=10000", "dataset.test_size=100", "dataset.features=8")
 
 
 class Idle:
@@ -27,35 +27,37 @@ class Idle:
         self.features = backbone.features
 
     def init(self) -> int:
+        """Nothing learned."""
         return 0
 
     def learn(self, state: int, task: Task, clients: Clients) -> Iterator[int]:
+        """Count the answers."""
         for _ in range(ROUNDS):
-            yield sum(clients.map(self.answer, state), start=state)
+            state += sum(clients.map(self.answer, state))
+            yield state
 
-    def answer(self, client: Client, state: int) -> int:
+    def answer(self, client: Client, received: int) -> int:
+        """At the client."""
         return 1
 
     def classifier(self, state: int) -> nn.Module:
+        """Always the first class."""
         return Scores(torch.zeros(self.features, 1, dtype=torch.float64))
 
 
-def overhead() -> Row:
-    (seconds,) = best(REPEATS, idle_run)
-    how = f"{TASKS} tasks x {ROUNDS} exchanges x {CLIENTS} clients with progress bars, best of {REPEATS}"
-    return Row("one client call that does nothing", how, 1000 * seconds / (TASKS * ROUNDS * CLIENTS), "ms", limit=0.3)
+def overhead() -> Iterator[Row]:
+    (seconds,) = best(REPEATS, idle_seconds)
+    milliseconds = 1000 * seconds / (TASKS * ROUNDS * CLIENTS)
+    how = (
+        f"a run of {TASKS} tasks x {ROUNDS} exchanges x {CLIENTS} clients, with log and progress bar; best of {REPEATS}"
+    )
+    yield Row("a client call that does nothing", how, milliseconds, "ms", limit=0.3)
 
 
-def idle_run() -> float:
-    """Seconds in clients and server, of which neither does anything."""
+def idle_seconds() -> float:
+    """Client and server seconds of a run."""
     with TemporaryDirectory() as folder, open(os.devnull, "w") as nowhere:
-        config = composed(
-            "method=afcl",
-            "dataset=gaussian",
-            f"stream.tasks={TASKS}",
-            f"partition.clients={CLIENTS}",
-            f"cache_dir={folder}",
-            f"output_dir={folder}",
-        )
-        config.method = {"_target_": f"{__name__}.Idle"}
+        sizes = (f"stream.tasks={TASKS}", f"partition.clients={CLIENTS}")
+        config = composed("method=afcl", *DATA, *sizes, f"cache_dir={folder}", f"output_dir={folder}")
+        config.method = {"_target_": "benchmarks.overhead.Idle"}
         return run(config, View(Console(file=nowhere, force_terminal=True)))["seconds"]["total"]

@@ -20,6 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             VERBS[words[0]](words[1:])
         else:
             run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read the output, such as head, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except UserError as error:
         return _fail(str(error), error.exit_code)
     except KeyboardInterrupt:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -40,8 +40,7 @@ class View:
         self.console = console or Console(highlight=False)
         self._progress = Progress(
             TextColumn("{task.description}"),
-            BarColumn(bar_width=20),
-            TimeElapsedColumn(),
+            BarColumn(bar_width=12),
             TextColumn("eta"),
             TimeRemainingColumn(),
             console=self.console,
@@ -110,9 +109,9 @@ class View:
         self._progress.update(self._bar, completed=self._per_task * (task.index + 1))
         now = {name: curve[-1] for name, curve in result["curves"].items()}
         self._line(
-            f"task {task.index + 1:>2} of {self._tasks}   classes {task.seen:>4} (+{len(task.new)})   "
-            f"average {_number(now['average_accuracy']):>6} %   seen {_number(now['seen_accuracy']):>6} %   "
-            f"whole {_number(now['whole_accuracy']):>6} %   {now['runtime_seconds']:.1f} s"
+            f"task {task.index + 1:>2} of {self._tasks}  {task.seen:>3} classes (+{len(task.new)})  "
+            f"average {_number(now['average_accuracy']):>5}  seen {_number(now['seen_accuracy']):>5}  "
+            f"whole {_number(now['whole_accuracy']):>5}  {now['runtime_seconds']:.1f} s"
         )
 
     def end(self, result: Result, folder: Path) -> None:

@@ -32,7 +32,7 @@ class Scores(nn.Module):
 
     def __init__(self, weights: Tensor):
         super().__init__()
-        self.register_buffer("weights", weights)
+        self.register_buffer("weights", weights.double())
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, features) to (n, classes)."""

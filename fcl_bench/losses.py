@@ -8,6 +8,7 @@ from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
 
 from fcl_bench.backbone import Backbone
+from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, masked_targets
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound
@@ -32,6 +33,10 @@ class CrossEntropy(L.LightningModule):
         super().__init__()
         self.network, self.optimizer, self.lr = network, optimizer, lr
         self.columns: Tensor | None = None
+        try:
+            self.configure_optimizers()
+        except ValueError as error:
+            raise ConfigError(f"Expected method.optimizer to be one that torch accepts, but: {error}.") from error
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from fcl_bench.errors import ConfigError, UserError, choices
 
-SWEEP = ("-m", "--multirun")
+SWEEP, HELP = {"-m", "--multirun"}, {"-h", "--help"}
 OPTIONS = (  # of Hydra
     *("--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--help", "--hydra-help"),
     *("--info", "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version"),
@@ -26,8 +26,10 @@ def run(words: list[str]) -> None:
     from fcl_bench.explain import explained
 
     _check_options(words)
-    words = sorted(words, key=lambda word: word not in SWEEP)  # Hydra does not find it between settings
-    sweep = any(word in SWEEP for word in words)
+    if HELP & set(words):
+        words = ["method=afcl", *words]  # if none is given, any will do to show the settings
+    words = sorted(words, key=lambda word: word not in SWEEP | HELP)  # Hydra does not find them between settings
+    sweep = bool(SWEEP & set(words))
     failures: list[Exception] = []
 
     @hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")
@@ -47,8 +49,6 @@ def run(words: list[str]) -> None:
         finally:
             view.stop()
 
-    if {"--help", "-h"} & set(words):
-        words = [*words, "method=afcl"]  # any will do to show the settings
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
     sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
     with explained():

@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Mapping
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ TIMM_NAMES = {"efficientnet_lite0": "tf_efficientnet_lite0", "resnet18": "resnet
 BUNDLED = "efficientnet_lite0"
 
 
+@cache
 def timm_card(name: str) -> Any:
     """What timm knows of a network: input size, mean, std, interpolation, classifier, where its weights are."""
     import timm  # takes a second, and workers that are given features never need it

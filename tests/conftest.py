@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from fcl_bench.__main__ import main
 
@@ -128,11 +129,18 @@ def afcl_run(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path) -> Outco
     return command(*TINY, f"output_dir={tmp_path_factory.mktemp('runs')}", f"cache_dir={cache_dir}", "method=afcl")
 
 
-@pytest.fixture
-def offline(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No connection can be made."""
+@pytest.fixture(scope="session")
+def digits_run(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path) -> Outcome:
+    """The default run, without a network; from here on ``cache_dir`` has the features of digits."""
 
     def refuse(*_: object) -> None:
         raise OSError("a test tried to reach the network")
 
-    monkeypatch.setattr("socket.socket.connect", refuse)
+    threads = torch.get_num_threads()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(tmp_path_factory.mktemp("digits"))
+        patch.setattr("socket.socket.connect", refuse)
+        torch.set_num_threads(1)  # on busy cores two wait for each other most of the time
+        done = command("method=afcl", f"cache_dir={cache_dir}")
+        torch.set_num_threads(threads)
+        return replace(done, out=done.out.replace("record: ", f"record: {Path.cwd()}/"))

@@ -220,6 +220,16 @@ def test_list_names_every_choice_and_imports_nothing_heavy(tmp_path: Path) -> No
     assert not {"torch", "hydra", "numpy", "lightning"} & set(modules.split())
 
 
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    listing = subprocess.Popen([sys.executable, "-m", "fcl_bench", "list"], stdout=-1, stderr=-1)
+    assert listing.stdout is not None
+    assert listing.stderr is not None
+    listing.stdout.close()
+    with listing.stderr:
+        assert listing.stderr.read() == b""
+    assert listing.wait() == 1
+
+
 def test_help_names_groups_and_examples() -> None:
     told = command("--help")
     assert told.code == 0
@@ -228,6 +238,7 @@ def test_help_names_groups_and_examples() -> None:
     )
     assert len(re.findall(r"^  python -m fcl_bench .*method=", told.out, re.MULTILINE)) == 3
     assert "seed: 1" in told.out
+    assert "rounds: 20" in command("method=finetune", "--help", "seed=2").out
 
 
 @pytest.mark.parametrize("verb", ["list", "stream", "cache"])

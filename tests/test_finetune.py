@@ -7,6 +7,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fcl_bench.backbone import Backbone
+from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.local import FabricFit
 from fcl_bench.methods.finetune import Finetune
@@ -127,3 +128,13 @@ def test_it_forgets():
     after = [float((method.classifier(states[i])(INPUTS[old]).argmax(1) == labels).float().mean()) for i in (9, -1)]
     assert after[0] > 0.9
     assert after[1] < after[0] - 0.3
+
+
+def test_an_impossible_optimizer_is_refused_at_once():
+    def backwards(parameters, lr):
+        return torch.optim.SGD(parameters, lr=lr, momentum=-1)
+
+    with pytest.raises(
+        ConfigError, match="Expected method.optimizer to be one that torch accepts, but: Invalid momentum"
+    ):
+        Finetune(Backbone(FEATURES), FabricFit(), backwards)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ACCURACY, Command, Outcome, assert_equal_runs, command, contents, read_json
+from conftest import ACCURACY, Command, Outcome, assert_equal_runs, contents, read_json
 from safetensors import safe_open
 
 from fcl_bench.datasets.gaussian import gaussian
@@ -262,14 +262,10 @@ def test_names_that_are_paths_stay_inside_the_output_folder(tiny: Command, outpu
     assert done.result["dataset"] == "../../timm/x"
 
 
-def test_digits_run_offline_with_nothing_but_a_method(
-    tmp_path: Path, cache_dir: Path, offline: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    done = command("method=afcl", f"cache_dir={cache_dir}")
-    assert done.code == 0, done.err
-    assert done.folder.parts[:5] == ("runs", "digits", "efficientnet_lite0", "si_blurry", "afcl")
-    facts: dict[str, Any] = done.result["stream"]
+def test_digits_run_offline_with_nothing_but_a_method(digits_run: Outcome) -> None:
+    assert digits_run.code == 0, digits_run.err
+    assert digits_run.folder.parts[-6:-1] == ("runs", "digits", "efficientnet_lite0", "si_blurry", "afcl")
+    facts: dict[str, Any] = digits_run.result["stream"]
     assert (facts["tasks"], facts["clients"], facts["partition"], facts["alpha"]) == (5, 5, "dirichlet", 0.1)
-    assert done.predictions.shape == (5, 359)
-    assert done.result["metrics"]["whole_accuracy"] > 90
+    assert digits_run.predictions.shape == (5, 359)
+    assert digits_run.result["metrics"]["whole_accuracy"] > 90
