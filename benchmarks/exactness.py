@@ -1,6 +1,6 @@
 """``python -m benchmarks.exactness OVERRIDES``: AFCL's weights and predictions against joint ridge regression.
 
-The overrides name data set, backbone, ``data_dir`` and ``cache_dir``. Every line is one stream; exit code 1 if the weights
+The overrides name data set, backbone, ``data_dir`` and ``cache_dir``. Each line is one stream; exit code 1 if weights
 differ by more than 1e-8 (relative, Frobenius norm) or one prediction differs. The paper's recursion solves two systems
 per client and task: it is checked on the lines with at most ``--recursive`` of those (default 1,100).
 """

@@ -23,7 +23,7 @@ def first_run(data_dir: Path | None) -> Iterator[Row]:
     backbone = build(config.backbone)
     network = backbone.network().eval()
     images = backbone.transform().resize(dataset.train.read(np.arange(IMAGES)))
-    batches = [network.normalise(batch) for batch in images.split(BATCH)]
+    batches = [network.normalise(batch) for batch in images.split(BATCH["cpu"])]
 
     def harness() -> None:
         with TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ def first_run(data_dir: Path | None) -> Iterator[Row]:
     seconds, reference = best(REPEATS, harness, forward)
     how = (
         f"read, resize, normalise, {backbone.name}, write {IMAGES} images of {dataset.name} at {images.shape[-1]} px; "
-        f"reference: {backbone.name} on ready batches of {BATCH}; best of {REPEATS}"
+        f"reference: {backbone.name} on ready batches of {BATCH['cpu']}; best of {REPEATS}"
     )
     yield Row("feature cache / forward passes", how, seconds, "s", reference, limit=1.05)
 

@@ -41,15 +41,15 @@ class Row:
 HEADER = f"{'':<40}{'measured':>12}{'reference':>12}{'ratio':>9}{'limit':>9}"
 
 
-def best(repeats: int, *actions: Callable[[], float | None]) -> list[float]:
+def best(repeats: int, *actions: Callable[[], object]) -> list[float]:
     """The least seconds of each action; they are run in turn, so that a busy machine is busy for all of them.
 
-    An action that returns seconds is taken at its word, any other is timed. Each runs once before, unmeasured.
+    An action that returns a float is taken at its word, any other is timed. Each runs once before, unmeasured.
     """
     seconds: list[list[float]] = [[] for _ in actions]
     for _ in range(1 + repeats):
         for action, taken in zip(actions, seconds, strict=True):
             start = perf_counter()
             own = action()
-            taken.append(perf_counter() - start if own is None else own)
+            taken.append(own if isinstance(own, float) else perf_counter() - start)
     return [min(taken[1:]) for taken in seconds]

@@ -39,6 +39,7 @@ class BackboneConfig:
     """Any network of timm, or ``none``: raw pixels, or the ready-made features of a data set as they are.
 
     ``input_size``, ``mean``, ``std`` and ``interpolation`` are those the network was trained with where they are None.
+    Resized images are ``rounded`` to whole grey levels, as Pillow does, or kept as they come out of the interpolation.
     ``augment`` matters only while a trainable backbone trains, ``seed`` only to random weights.
     """
 
@@ -48,6 +49,7 @@ class BackboneConfig:
     mean: Colour | None = None
     std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
     interpolation: Literal["bilinear", "bicubic", "nearest"] | None = None
+    rounded: bool = True
     trainable: bool = False
     augment: Literal["none", "crop_flip"] = "none"
     seed: int = 0
@@ -77,6 +79,7 @@ class BackboneConfig:
             self.interpolation or own.interpolation,
             self.mean or own.mean,
             self.std or own.std,
+            self.rounded or self.trainable,  # clients keep images as bytes
         )
 
     def fingerprint(self) -> dict[str, object]:

@@ -19,7 +19,7 @@ class Samples(Protocol):
     labels: np.ndarray  # (n,) int64, each in 0 .. number of classes - 1
 
     def read(self, indices: np.ndarray) -> Tensor | list[Tensor]:
-        """The samples at ``indices``, in that order.
+        """The samples at ``indices``, in that order; may be called from several threads at once.
 
         Images are uint8 RGB, channels first: one tensor (n, 3, h, w) where all have one size, else a list of (3, h, w).
         Ready-made features are one float32 tensor (n, d).

@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from hashlib import blake2b
 from operator import index
 
@@ -35,6 +36,14 @@ def generator(seed: int, *names: str | int) -> np.random.Generator:
 _SPARE: list[np.random.MT19937] = []  # bit generators to lend to numpy's global generator; building one takes 80 us
 
 
+@cache
+def _has_gpu() -> bool:
+    """Asked once: with Lightning loaded, torch opens the driver's library for every answer."""
+    import torch
+
+    return torch.cuda.is_available()
+
+
 @contextmanager
 def seeded(value: int) -> Iterator[None]:
     """Seed the global generators of Python, numpy and torch with ``value``; give them back their states on exit.
@@ -55,7 +64,7 @@ def seeded(value: int) -> Iterator[None]:
     """
     import torch
 
-    cuda = torch.cuda.is_available()
+    cuda = _has_gpu()
     python, numpy, cpu = random.getstate(), get_bit_generator(), torch.default_generator.get_state()
     gpus = torch.cuda.get_rng_state_all() if cuda and torch.cuda.is_initialized() else []
     lent = _SPARE.pop() if _SPARE else np.random.MT19937()

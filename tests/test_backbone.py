@@ -22,6 +22,7 @@ from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 import fcl_bench.configs
 from fcl_bench.backbone import Backbone, BackboneConfig
@@ -244,6 +245,21 @@ def test_resize_is_that_of_pillow_to_one_grey_level(mode: str, given: int, wante
     pillow = [Image.fromarray(x.permute(1, 2, 0).numpy()).resize((wanted, wanted), method) for x in batch]
     expected = torch.from_numpy(np.stack([np.asarray(x) for x in pillow])).permute(0, 3, 1, 2).int()
     assert (found - expected).abs().max() <= (0 if mode == "nearest" else 1)
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(32, 128), (100, 40)])
+def test_without_rounding_values_are_those_of_the_interpolation(given: int, wanted: int) -> None:
+    batch = images(3, given)
+    found = Transform(wanted, "bicubic", HALF, HALF, rounded=False).resize(batch)
+    torch.testing.assert_close(found, interpolate(batch.float(), (wanted, wanted), mode="bicubic", antialias=True))
+    rounded = Transform(wanted, "bicubic", HALF, HALF).resize(batch)
+    assert (found.clamp(0, 255) - rounded).abs().max() < 2
+    assert BackboneConfig("test_vit", rounded=False).fingerprint() != BackboneConfig("test_vit").fingerprint()
+
+
+def test_a_trainable_backbone_gets_bytes() -> None:
+    config = BackboneConfig("test_vit", rounded=False, trainable=True)
+    assert config.transform().resize(images(1, 20)).dtype == torch.uint8
 
 
 def test_images_of_several_sizes_become_one_batch() -> None:

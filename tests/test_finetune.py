@@ -135,6 +135,6 @@ def test_an_impossible_optimizer_is_refused_at_once():
         return torch.optim.SGD(parameters, lr=lr, momentum=-1)
 
     with pytest.raises(
-        ConfigError, match="Expected method.optimizer to be one that torch accepts, but: Invalid momentum"
+        ConfigError, match=r"Expected method.optimizer to be one that torch accepts, but: Invalid momentum"
     ):
         Finetune(Backbone(FEATURES), FabricFit(), backwards)
