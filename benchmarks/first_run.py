@@ -19,7 +19,7 @@ IMAGES, REPEATS = 512, 5
 
 def first_run(data_dir: Path | None) -> Iterator[Row]:
     config = composed("method=afcl", "dataset=cifar100", f"limit_train={IMAGES}", f"data_dir={data_dir or 'data'}")
-    dataset = deal(config)[0] if data_dir else noise()
+    dataset = deal(config).dataset if data_dir else noise()
     backbone = build(config.backbone)
     network = backbone.network().eval()
     images = backbone.transform().resize(dataset.train.read(np.arange(IMAGES)))

@@ -10,7 +10,7 @@ from fcl_bench.world import World, deal, prepare
 def make_world(*overrides: str) -> World:
     """The world of the run that ``python -m fcl_bench OVERRIDES`` would be."""
     config = composed(*overrides)
-    return prepare(config, *deal(config), lambda what: lambda done, total: None)
+    return prepare(config, deal(config), lambda what: lambda done, total: None)
 
 
 def learn(world: World) -> tuple[Any, Meter]:
@@ -19,7 +19,7 @@ def learn(world: World) -> tuple[Any, Meter]:
     federation = world.federation({}, lambda exchange: None, lambda exchange: None)
     state = method.init()
     for task in world.stream.tasks:
-        clients = federation.open(method, task)
-        for state in meter.run(method.learn(state, task, clients), clients):
+        for state in meter.learn(method, state, federation.open(method, task)):
             pass
+        meter.serve(method.classifier, state)
     return state, meter

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 
 from fcl_bench.message import StateDict
+from fcl_bench.threads import threads_for
 
 
 @dataclass(frozen=True)
@@ -31,9 +32,10 @@ def weighted_mean(updates: Iterable[Update], default: StateDict) -> StateDict:
     totals: StateDict = {}
     for update in updates:
         samples += update.samples
-        for name, value in update.weights.items():
-            term = value.to(torch.float64) * update.samples
-            totals[name] = totals[name].add_(term) if name in totals else term
+        with threads_for(sum(value.numel() for value in update.weights.values())):
+            for name, value in update.weights.items():
+                term = value.to(torch.float64) * update.samples
+                totals[name] = totals[name].add_(term) if name in totals else term
     if samples == 0:
         return default
     return {name: _as(total / samples, default.get(name, update.weights[name])) for name, total in totals.items()}

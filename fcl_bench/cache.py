@@ -194,7 +194,7 @@ def _locked(folder: Path) -> Iterator[None]:
         try:
             lock.acquire(timeout=0)
         except Timeout:
-            log.info("Waiting for another process, which is filling %s.", folder)
+            log.warning("Waiting for another process, which is filling %s.", folder)
             lock.acquire()
     try:
         yield

@@ -36,7 +36,7 @@ ROOT: dict[str, Any] = {
 }
 NODES = [*(group for group in GROUPS if group not in ("method", "experiment")), "federation", "method"]
 NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport"}  # cannot change what is computed
-NOT_RESULT_ANYWHERE = {"data_dir", "accelerator"}
+NOT_RESULT_ANYWHERE = {"data_dir", "download", "accelerator"}
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
 

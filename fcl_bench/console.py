@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fcl_bench.config import method_name
+from fcl_bench.environment import environment
 from fcl_bench.federation import Exchange
 from fcl_bench.stream import Task
 from fcl_bench.summary import Result
@@ -113,6 +114,14 @@ class View:
             f"average {_number(now['average_accuracy']):>5}  seen {_number(now['seen_accuracy']):>5}  "
             f"whole {_number(now['whole_accuracy']):>5}  {now['runtime_seconds']:.1f} s"
         )
+
+    def finished_before(self, result: Result) -> None:
+        """Say that nothing was computed, and with which code it was."""
+        then, now = result["environment"], environment()
+        code = f"version {then['fcl-bench']}, commit {then['git_commit']}"
+        changed = any(then[name] != now[name] for name in ("fcl-bench", "git_commit"))
+        warning = "; the code has changed since" if changed else ""
+        self._line(f"This run was finished before ({code}{warning}); resume=false runs it again.")
 
     def end(self, result: Result, folder: Path) -> None:
         """The final table; for a run that was finished before, the same table again."""

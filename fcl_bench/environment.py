@@ -2,6 +2,8 @@
 
 import platform
 import subprocess
+import sys
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import torch
 PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "scikit-learn", "hydra-core")
 
 
+@cache
 def environment() -> dict[str, str | None]:
     """Facts for ``result.json``."""
     found: dict[str, str | None] = {name: _version(name) for name in PACKAGES}
@@ -37,3 +40,12 @@ def _commit() -> str | None:
         return subprocess.run(asked, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
     except (OSError, subprocess.SubprocessError):
         return None
+
+
+def peak_memory_mb() -> float:
+    """The most memory this process has had; 0 where the system does not tell."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 0.0
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)

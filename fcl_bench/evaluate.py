@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-BATCH = 1024
+FEATURES_AT_ONCE, IMAGES_AT_ONCE = 1024, 64
 
 
 @torch.inference_mode()
@@ -15,8 +15,9 @@ def predict(classifier: nn.Module, inputs: Tensor, order: np.ndarray) -> np.ndar
 
     ``order`` gives the original label of each registered class. Scores that are not finite are an error of the method.
     """
+    at_once = FEATURES_AT_ONCE if inputs.ndim == 2 else IMAGES_AT_ONCE
     device = next((tensor.device for tensor in chain(classifier.parameters(), classifier.buffers())), inputs.device)
-    best = [_best(classifier(batch.to(device)), len(order)) for batch in inputs.split(BATCH)]
+    best = [_best(classifier(batch.to(device)), len(order)) for batch in inputs.split(at_once)]
     numbers = torch.cat(best).cpu().numpy() if best else np.zeros(0, dtype=np.int64)
     return np.append(order, -1)[numbers]
 

@@ -25,10 +25,12 @@ def _sentence(error: Exception) -> str:
     cause = error.__cause__
     first = str(error).splitlines()[0].rstrip(".")
     if isinstance(error, OverrideParseException):
-        return f"Cannot read '{error.override}': expected key=value, with quotes around special characters."
+        verbs = "" if "=" in (error.override or "=") else ", or first of all one of list, stream, cache"
+        return f"Cannot read '{error.override}': expected key=value, with quotes around special characters{verbs}."
     if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")
-        return f"There is no {group} '{name}'; choose from: {choices(name, error.options)}."
+        more = f"; for any network of timm: backbone=timm backbone.name={name}" if group == "backbone" else ""
+        return f"There is no {group} '{name}'; choose from: {choices(name, error.options)}{more}."
     if isinstance(cause, (ConfigAttributeError, ConfigKeyError)) and cause.full_key:
         parent, _, key = cause.full_key.rpartition(".")
         known = [name for name in map(str, cause.parent_node or ()) if name != "hydra" and not name.startswith("_")]

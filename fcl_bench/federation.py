@@ -14,7 +14,7 @@ from pydantic import Field
 from torch import Tensor
 
 from fcl_bench.message import size
-from fcl_bench.seeds import generator
+from fcl_bench.seeds import derive, generator, seeded
 from fcl_bench.stream import Registration, Stream, Task
 from fcl_bench.transport import Request, Transport
 
@@ -90,7 +90,7 @@ class Clients:
     """The clients during one task."""
 
     def __init__(self, federation: "Federation", method: Any, task: Task):
-        self._federation, self._method, self._task = federation, method, task
+        self._federation, self._method, self.task, self.seed = federation, method, task, federation.seed
         self._pending: Iterator[Any] = iter(())
         self.exchanges: list[Exchange] = []
 
@@ -115,7 +115,7 @@ class Clients:
                 f"but got {function!r}: clients could not find it by name."
             )
         self.finish()
-        exchange = Exchange(self._task.index, len(self.exchanges), function.__name__, asked=0)
+        exchange = Exchange(self.task.index, len(self.exchanges), function.__name__, asked=0)
         self.exchanges.append(exchange)
         self._pending = self._carry_out(exchange, function, message)
         return self._pending
@@ -127,13 +127,13 @@ class Clients:
 
     def _carry_out(self, exchange: Exchange, function: Callable[..., Any], message: tuple) -> Iterator[Any]:
         federation = self._federation
-        place = (federation.seed, self._task.index, exchange.exchange)
+        place = (federation.seed, self.task.index, exchange.exchange)
         random = generator(*place, "participation")
         asked, answering = federation.participation.draw(len(self), random)
         exchange.asked = len(asked)
         exchange.downlink_bytes = len(asked) * size(message)
         request = Request(federation.build, function, message, place)
-        present = (federation.client(self._task, int(number)) for number in answering)
+        present = (federation.client(self.task, int(number)) for number in answering)
         for reply, seconds in federation.transport.map(request, present):
             exchange.answered += 1
             exchange.uplink_bytes += size(reply, f"the reply of {function.__name__}")
@@ -173,7 +173,7 @@ class Federation:
     @property
     def stored_bytes(self) -> int:
         """What all clients keep between tasks."""
-        return sum(size(memory) for memory in self.memories.values())
+        return sum(size(memory, f"the memory of client {client}") for client, memory in self.memories.items())
 
 
 _END = object()
@@ -186,8 +186,19 @@ class Meter:
     client_seconds: float = 0.0
     server_seconds: float = 0.0
 
-    def run(self, states: Iterator[Any], clients: Clients) -> Iterator[Any]:
-        """Pass the states on and time the work behind each; no exchange is half done when one is handed out."""
+    def learn(self, method: Any, state: Any, clients: Clients) -> Iterator[Any]:
+        """The states of ``method.learn`` with the server's randomness of this task; no exchange is half done at any."""
+        with seeded(derive(clients.seed, "server", clients.task.index)):
+            yield from self._timed(method.learn(state, clients.task, clients), clients)
+
+    def serve(self, function: Callable[[Any], Reply], state: Any) -> Reply:
+        """What the server does outside of ``learn``, such as making a classifier from a state."""
+        start = perf_counter()
+        result = function(state)
+        self.server_seconds += perf_counter() - start
+        return result
+
+    def _timed(self, states: Iterator[Any], clients: Clients) -> Iterator[Any]:
         while True:
             begun, start = len(clients.exchanges), perf_counter()
             state = next(states, _END)

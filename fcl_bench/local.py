@@ -67,8 +67,8 @@ class FabricFit(_Settings):
         if len(data) == 0:
             return
         self._set_up(module)
-        module.train()
-        with threads_for(_parameters(module)), _lone_sample(module, data), _deterministic(self.deterministic):
+        _begin(module, data, batch_size)
+        with threads_for(_parameters(module)), _deterministic(self.deterministic):
             optimizer: Any = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for _ in range(epochs):
                 for number, positions in enumerate(shuffled(len(data), batch_size)):
@@ -97,8 +97,8 @@ class TrainerFit(_Settings):
         """See :class:`Fit`. A new Trainer each time: a used one would train its next model for no steps at all."""
         if len(data) == 0:
             return
-        module.train()
-        with threads_for(_parameters(module)), _lone_sample(module, data), _quiet(), _deterministic(self.deterministic):
+        _begin(module, data, batch_size)
+        with threads_for(_parameters(module)), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
                 max_epochs=epochs,
                 accelerator=self.accelerator,
@@ -128,14 +128,13 @@ def _parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-@contextmanager
-def _lone_sample(module: nn.Module, data: Batches) -> Iterator[None]:
-    """With one sample in all, BatchNorm has no spread to normalise by: its layers then use their running statistics."""
-    norms = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
-    if len(data) == 1:
-        for layer in norms:
-            layer.eval()
-    yield
+def _begin(module: nn.Module, data: Batches, batch_size: int) -> None:
+    """Training mode; but a batch of one has no spread to normalise by, so BatchNorm then uses its running statistics."""
+    module.train()
+    if min(len(data), batch_size) == 1:
+        for layer in module.modules():
+            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+                layer.eval()
 
 
 @contextmanager

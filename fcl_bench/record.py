@@ -4,6 +4,7 @@ import io
 import json
 import math
 import re
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
+import torch
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
 from fcl_bench.config import method_name, run_id
-from fcl_bench.errors import UserError
+from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.federation import Exchange
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.message import decode, encode
@@ -27,56 +29,42 @@ from fcl_bench.summary import SCHEMA, Checkpoint, Result, summarise
 class Record:
     """One run's folder, ``<output_dir>/<dataset>/<backbone>/<stream>/<method>/<run_id>``."""
 
-    def __init__(self, config: DictConfig):
-        self.config, self.run_id, self.method = config, run_id(config), method_name(config)
-        names = (config.dataset.name, config.backbone.name, config.stream.name, self.method, self.run_id)
+    def __init__(self, config: DictConfig, identity: str):
+        """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
+        self.config, self.run_id, self.identity = config, run_id(config), identity
+        names = (config.dataset.name, config.backbone.name, config.stream.name, method_name(config), self.run_id)
         self.folder = Path(config.output_dir, *(re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names))
 
     def finished(self) -> Result | None:
         """The result, if this very run was completed before."""
         self._refuse_another_run()
-        path = self.folder / "result.json"
-        result = read_result(path) if path.exists() else None
+        result = self._result()
         return result if result and result["status"] == "complete" else None
 
     @contextmanager
     def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
-        """Write configuration and manifest into the folder, which is this process's own until the end."""
-        self._stream, self._targets = stream, targets
+        """Begin to write into the folder, which is this process's own until the end.
+
+        From here on ``result.json`` says "interrupted" until the run is complete, whatever ends it.
+        """
+        self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
+        self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), ())
         self._refuse_another_run()
-        with writing_to(self.folder, "output_dir"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(self.folder / ".lock")
+        new = not self.folder.exists()
+        with self._locked():
             try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                raise UserError(f"Another process is at work on this run, in {self.folder}: wait for it.") from None
-        try:
-            self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
-            with writing_to(self.folder, "output_dir"):
-                streams.save(stream, self.folder)
-            yield
-        finally:
-            lock.release()
+                self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
+                with writing_to(self.folder, "output_dir"):
+                    streams.save(stream, self.folder)
+                if not self.config.resume or self._result() is None:
+                    self._save_result("interrupted")
+                yield
+            except ConfigError:
+                if new:
+                    shutil.rmtree(self.folder)
+                raise
 
-    def save(self, checkpoint: Checkpoint, facts: dict[str, bool]) -> Result:
-        """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
-        predictions = io.BytesIO()
-        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets)
-        self._write("predictions.npz", predictions.getvalue())
-        result = self.save_result(checkpoint, facts, "interrupted")
-        self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))
-        return result
-
-    def save_result(
-        self, checkpoint: Checkpoint, facts: dict[str, bool], status: Literal["complete", "interrupted"]
-    ) -> Result:
-        """Write ``result.json``."""
-        result = summarise(self.config, facts, self._stream, self._targets, checkpoint, status)
-        self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
-        return result
-
-    def restore(self, start: Checkpoint) -> Checkpoint:
+    def restore(self, start: Checkpoint, facts: dict[str, bool]) -> Checkpoint:
         """The last checkpoint, or else ``start``; exchanges of an unfinished task are struck from the log."""
         path = self.folder / "checkpoint" / "checkpoint.safetensors"
         if not self.config.resume:
@@ -92,7 +80,22 @@ class Record:
         lines = log.read_text().splitlines() if log.exists() else []
         kept = [line for line in lines if _task(line) < len(start.costs)]
         self._write("exchanges.jsonl", "".join(f"{line}\n" for line in kept).encode())
+        self._checkpoint, self._facts = start, facts
         return start
+
+    def save(self, checkpoint: Checkpoint) -> Result:
+        """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
+        self._checkpoint = checkpoint
+        predictions = io.BytesIO()
+        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets)
+        self._write("predictions.npz", predictions.getvalue())
+        result = self._save_result("interrupted")
+        self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))
+        return result
+
+    def complete(self) -> Result:
+        """The last word."""
+        return self._save_result("complete")
 
     def log_exchange(self, exchange: Exchange) -> None:
         """One line in ``exchanges.jsonl``."""
@@ -100,12 +103,42 @@ class Record:
             file.write(json.dumps(asdict(exchange)) + "\n")
 
     def _refuse_another_run(self) -> None:
-        path = self.folder / "config.yaml"
+        path, result = self.folder / "config.yaml", self._result()
+        other = f"{self.folder} holds a different run"
         if path.exists() and run_id(_read_config(path)) != self.run_id:
             raise UserError(
-                f"{self.folder} holds a different run: its config.yaml is not that of {self.run_id}; "
+                f"{other}: its config.yaml is not that of {self.run_id}; "
                 "move it away, or set output_dir= to another folder."
             )
+        if result and result["inputs"] != self.identity:
+            raise UserError(
+                f"{other}: the contents of its data set, weights or stream were not the present ones; "
+                "move it away, or set output_dir= to another folder."
+            )
+
+    def _result(self) -> Result | None:
+        path = self.folder / "result.json"
+        return read_result(path) if path.exists() else None
+
+    def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
+        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
+        result |= {"inputs": self.identity, "status": status}
+        self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
+        return result
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = FileLock(self.folder / ".lock")
+        with writing_to(self.folder, "output_dir"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise UserError(f"Another process is at work on this run, in {self.folder}: wait for it.") from None
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.folder / name

@@ -30,7 +30,7 @@ class Checkpoint:
 
 
 def summarise(
-    config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint, status: str
+    config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint
 ) -> Result:
     """Every metric after every finished task; ``facts`` are what the method declares about itself."""
     predictions = checkpoint.predictions.numpy()
@@ -57,7 +57,6 @@ def summarise(
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(),
-        "status": status,
     }
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fcl_bench.backbone import Backbone
-from fcl_bench.federation import Client, Federation, Participation
+from fcl_bench.federation import Client, Federation, Meter, Participation
 from fcl_bench.message import decode, encode
 from fcl_bench.method import Method
 from fcl_bench.partition import Dirichlet
@@ -69,12 +69,8 @@ class Trial:
         for task in stream.tasks:
             if reload:
                 method, (state, federation.memories) = self.method(), decode(encode((state, federation.memories)))
-            clients = federation.open(method, task)
-            with seeded(derive(SEED, "server", task.index)):
-                for state in method.learn(state, task, clients):
-                    clients.finish()
-                    watch.keep(state)
-            clients.finish()
+            for state in Meter().learn(method, state, federation.open(method, task)):
+                watch.keep(state)
         with torch.inference_mode():
             scores = method.classifier(state)(self.test)
         watch.keep(federation.memories)

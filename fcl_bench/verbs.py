@@ -51,8 +51,11 @@ def run(words: list[str]) -> None:
 
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
     sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
-    with explained():
-        job()
+    try:
+        with explained():
+            job()
+    except OSError as error:  # of the file that Hydra writes about a sweep
+        raise UserError(f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder.") from error
     if failures and sweep:
         raise UserError(f"Of the sweep, {len(failures)} runs failed, see above; the others are done.")
     if failures:
@@ -109,10 +112,11 @@ def show_stream(words: list[str]) -> None:
 
     with_method = any(word.startswith("method=") for word in options.overrides)
     config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
-    dataset, stream = deal(config)
-    Console(highlight=False).print(table(stream, dataset.train.labels, dataset.classes))
+    dealt = deal(config)
+    labels, stream = dealt.dataset.train.labels, dealt.stream
+    Console(highlight=False).print(table(stream, labels, dealt.dataset.classes))
     with writing_to(options.out.parent, "--out"):
-        picture(stream, dataset.train.labels, options.out)
+        picture(stream, labels, options.out)
     print(f"stream {stream.hash[:8]}, picture: {options.out}")
 
 

@@ -1,6 +1,7 @@
 """What a run takes place in: the data as clients hold them, the stream, and how to build method and federation."""
 
-import resource
+import hashlib
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +12,11 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from fcl_bench.backbone import Backbone
+from fcl_bench.backbone import Backbone, BackboneConfig
 from fcl_bench.cache import Progress, default_folder
 from fcl_bench.config import build
 from fcl_bench.dataset import Dataset, limited
+from fcl_bench.environment import peak_memory_mb
 from fcl_bench.features import cached_inputs
 from fcl_bench.federation import Clients, Exchange, Federation, Meter
 from fcl_bench.method import Method
@@ -61,22 +63,38 @@ class World:
         return Checkpoint(state, {}, torch.zeros(0, len(self.test), dtype=torch.int64), ())
 
 
-def deal(config: DictConfig) -> tuple[Dataset, Stream]:
-    """Load the labels and deal the samples to tasks and clients; no image is read for that."""
+@dataclass(frozen=True)
+class Dealt:
+    """The data set within the limits of this run, and who gets which sample when; no image was read for that."""
+
+    dataset: Dataset
+    stream: Stream
+    backbone: BackboneConfig
+
+    @property
+    def identity(self) -> str:
+        """A hash of all contents that a result depends on beside the configuration."""
+        contents = (self.dataset.fingerprint, self.stream.hash, self.backbone.fingerprint())
+        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def deal(config: DictConfig) -> Dealt:
+    """Load the labels and deal the samples to tasks and clients."""
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
-    del settings["input_size"]  # a hint to the backbone
+    settings.pop("input_size", None)  # a hint to the backbone
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
     temporal, spatial = build(config.stream), build(config.partition)
-    return dataset, make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
+    stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
+    return Dealt(dataset, stream, build(config.backbone))
 
 
-def prepare(config: DictConfig, dataset: Dataset, stream: Stream, filling: Callable[[str], Progress]) -> World:
+def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
     """Have the inputs of both halves ready on disk."""
-    backbone = build(config.backbone)
+    dataset, backbone = dealt.dataset, dealt.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
-    return World(config, dataset, stream, train, test, backbone.for_methods(train))
+    return World(config, dataset, dealt.stream, train, test, backbone.for_methods(train))
 
 
 def step(
@@ -94,6 +112,6 @@ def step(
     }
     costs = {name: past.get(name, 0) + value for name, value in spent.items()}
     costs["stored_bytes"] = federation.stored_bytes
-    costs["peak_memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    costs["peak_memory_mb"] = peak_memory_mb()
     rows = torch.cat([before.predictions, torch.from_numpy(predictions)[None]])
     return Checkpoint(state, federation.memories, rows, (*before.costs, costs))

@@ -184,7 +184,7 @@ def test_the_meter_splits_time_between_clients_and_server():
             time.sleep(0.01)
             return
 
-        def learn(self, clients):
+        def learn(self, state, task, clients):
             import time
 
             for _ in range(2):
@@ -194,6 +194,6 @@ def test_the_meter_splits_time_between_clients_and_server():
 
     method, meter = Slow(), Meter()
     clients = whole.open(method, whole.stream.tasks[0])
-    assert list(meter.run(method.learn(clients), clients)) == [1, 1]
+    assert list(meter.learn(method, None, clients)) == [1, 1]
     assert 0.1 <= meter.client_seconds < 0.5
     assert 0.04 <= meter.server_seconds < 0.3

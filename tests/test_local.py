@@ -119,6 +119,15 @@ def test_batchnorm_survives_a_lone_sample(kind, samples):
     assert all(value.isfinite().all() for value in snapshot(module).values())
 
 
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_batchnorm_survives_batches_of_one(kind):
+    module = Loss(nn.Sequential(nn.BatchNorm1d(4), nn.Linear(4, 3)))
+    before = snapshot(module)
+    kind(accelerator="cpu")(module, data(5), 1, 1)
+    assert torch.equal(module.network[0].running_mean, before["network.0.running_mean"])
+    assert not torch.equal(module.network[1].weight, before["network.1.weight"])
+
+
 def test_an_epoch_visits_every_sample_once_and_no_batch_has_one():
     for samples in range(2, 70):
         batches = shuffled(samples, 16)

@@ -132,7 +132,10 @@ def test_a_finished_run_is_shown_and_not_repeated_unless_asked(tiny: Command, tm
     kept = first.kept(tmp_path / "first")
     shown = tiny(*QUICK)
     assert contents(first.folder) == contents(kept.folder)
-    assert shown.out == first.out[first.out.index("\n\n") + 1 :]  # the final table, without the tasks
+    note, table = shown.out.split("\n", 1)
+    assert note.startswith("This run was finished before (version ")
+    assert note.endswith("; resume=false runs it again.")
+    assert table == first.out[first.out.index("\n\n") + 1 :]  # the final table, without the tasks
     again = tiny(*QUICK, "resume=false")
     assert again.out.count("task ") > 3
     assert_equal_runs(again, kept)
