@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from fcl_bench.dataset import Dataset, Samples
 from fcl_bench.datasets.class_folders import check_complete, list_halves, to_samples
@@ -18,6 +19,7 @@ from fcl_bench.datasets.ordering import digest, name_order
 from fcl_bench.download import Source, unpack, verify
 from fcl_bench.images import Pixels, open_files
 
+PROBED = 64  # images of each half whose pixels are part of the fingerprint
 Half = tuple[Samples, list[str]]  # the samples and their names, "<class>/<file>"
 
 
@@ -43,8 +45,14 @@ def load(name: str, data_dir: Path, download: bool, edition: Edition) -> Dataset
         path = unpack(verify(path, edition.source.md5), data_dir / edition.folder)
     classes, halves = (_pickled if path.name == edition.folder else _foldered)(path, edition)
     (train, train_names), (test, test_names) = halves
-    fingerprint = digest([edition.folder, len(train_names), *train_names, len(test_names), *test_names])
+    looks = [_pixels(half) for half in (train, test)]
+    fingerprint = digest([edition.folder, len(train_names), *train_names, len(test_names), *test_names, *looks])
     return Dataset(name, tuple(classes), train, test, fingerprint)
+
+
+def _pixels(samples: Samples) -> str:
+    first = samples.read(np.arange(min(PROBED, len(samples.labels))))
+    return torch.stack(list(first)).numpy().tobytes().hex()
 
 
 def _pickled(folder: Path, edition: Edition) -> tuple[list[str], list[Half]]:

@@ -8,10 +8,11 @@ must then really fail.
 
 import subprocess
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import torch
+from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from fcl_bench.backbone import Backbone
@@ -196,25 +197,42 @@ def pytest_generate_tests(metafunc: Any) -> None:
     from fcl_bench.catalogue import catalogue
 
     names = metafunc.config.getoption("--method") or sorted(catalogue()["method"])
-    cases = [(name, track, check) for name in names for track in tracks(name) for check in CHECKS]
-    ids = [f"{name}-{track}-{check.__name__.removeprefix('check_')}" for name, track, check in cases]
-    metafunc.parametrize(("name", "track", "check"), cases, ids=ids)
+    cases = [(words, track, check) for name in names for words in variants(name) for track, check in trials(words)]
+    ids = [f"{' '.join(words)}-{track}-{check.__name__.removeprefix('check_')}" for words, track, check in cases]
+    metafunc.parametrize(("words", "track", "check"), cases, ids=ids)
 
 
-def tracks(name: str) -> tuple[str, ...]:
-    """The tracks on which the configured method runs."""
-    frozen = facts(Trial(configured(name)).method())["needs_frozen_backbone"]
-    return ("frozen",) if frozen else ("frozen", "end_to_end")
-
-
-def configured(name: str) -> Make:
-    """The method of a YAML, with a few short rounds where it has rounds."""
+def variants(name: str) -> Iterator[tuple[str, ...]]:
+    """The method as its YAML has it, and with every other choice of each setting that has named choices."""
+    yield (f"method={name}",)
     node = composed(f"method={name}").method
+    for setting, annotation in _hints(get_class(node["_target_"])).items():
+        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+            if choice != node[setting]:
+                yield f"method={name}", f"method.{setting}={choice}"
+
+
+def _hints(method: type) -> dict[str, Any]:
+    return get_type_hints(method.__init__)  # type: ignore[misc]
+
+
+def trials(words: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Trial], None]]]:
+    """The tracks on which a method runs, and the checks there; a variant meets those that its choice can matter to."""
+    frozen_only = facts(Trial(configured(words)).method())["needs_frozen_backbone"]
+    for track in ("frozen",) if frozen_only or len(words) > 1 else ("frozen", "end_to_end"):
+        for check in CHECKS:
+            if len(words) == 1 or check is not check_import_has_no_side_effects:
+                yield track, check
+
+
+def configured(words: tuple[str, ...]) -> Make:
+    """The method of a configuration, with a few short rounds where it has rounds."""
+    node = composed(*words).method
     few = {key: value for key, value in {"rounds": 6, "epochs": 5, "lr": 0.1}.items() if key in node}
     short: Any = OmegaConf.merge(node, few)
     return lambda backbone: build(short, backbone)
 
 
-def test_contract(name: str, track: str, check: Callable[[Trial], None]) -> None:
+def test_contract(words: tuple[str, ...], track: str, check: Callable[[Trial], None]) -> None:
     """One check of one configured method on one track."""
-    run_check(check, configured(name), trainable=track == "end_to_end")
+    run_check(check, configured(words), trainable=track == "end_to_end")

@@ -73,9 +73,12 @@ class _Inputs:
             rows = np.concatenate(list(pool.map(partial(self._batch, network), batches)))
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
+            sample = start + int(np.argmin(finite))
+            paths = getattr(getattr(self.dataset, self.half), "paths", None)
+            file = f" ({paths[sample]})" if paths is not None else ""
             raise UserError(
-                f"The features of {self.half} sample {start + np.argmin(finite)} of {self.dataset.name} are not finite "
-                f"numbers: the sample, or the weights of {self.backbone.name}, must be damaged."
+                f"The features of {self.half} sample {sample}{file} of {self.dataset.name} are not finite numbers: "
+                f"the sample, or the weights of {self.backbone.name}, must be damaged."
             )
         return rows
 

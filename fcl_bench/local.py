@@ -129,7 +129,7 @@ def _parameters(module: nn.Module) -> int:
 
 
 def _begin(module: nn.Module, data: Batches, batch_size: int) -> None:
-    """Training mode; but a batch of one has no spread to normalise by, so BatchNorm then uses its running statistics."""
+    """Training mode; but a batch of one has no spread to normalise by: BatchNorm then uses its running statistics."""
     module.train()
     if min(len(data), batch_size) == 1:
         for layer in module.modules():

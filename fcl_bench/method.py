@@ -5,32 +5,30 @@ A method may do one remote thing only: ask the clients to run one of its functio
     @dataclass(frozen=True)
     class Sums:                                    # the state; also what a client replies
         totals: Tensor                             # (classes, features)
-        counts: Tensor                             # (classes,)
 
     class NearestMean:
-        exact, exemplar_free, needs_frozen_backbone = True, True, True
+        exact = exemplar_free = needs_frozen_backbone = True
 
         def __init__(self, backbone: Backbone):    # first the backbone, then hyper-parameters with types
             self.features = backbone.features
 
         def init(self) -> Sums:
-            return Sums(torch.zeros(0, self.features), torch.zeros(0))
+            return Sums(torch.zeros(0, self.features, dtype=torch.float64))
 
         def learn(self, state: Sums, task: Task, clients: Clients) -> Iterator[Sums]:
-            totals, counts = self.grow(state, task.seen)
+            totals = pad(state.totals, (0, 0, 0, task.seen - len(state.totals)))
             for reply in clients.map(self.summarise, task.seen):
-                totals, counts = totals + reply.totals, counts + reply.counts
-            yield Sums(totals, counts)
+                totals = totals + reply.totals
+            yield Sums(totals)
 
         def summarise(self, client: Client, classes: int) -> Sums:      # runs at the client
-            totals, counts = torch.zeros(classes, self.features), torch.zeros(classes)
+            totals = torch.zeros(classes, self.features, dtype=torch.float64)
             for inputs, labels in client.data.batches(1024):
-                totals.index_add_(0, labels, inputs)
-                counts.index_add_(0, labels, torch.ones(len(labels)))
-            return Sums(totals, counts)
+                totals.index_add_(0, labels, normalize(inputs.double()))
+            return Sums(totals)
 
         def classifier(self, state: Sums) -> nn.Module:
-            ...                                    # scores of shape (n, classes seen so far)
+            return Scores(normalize(state.totals).T).eval()
 
 With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
 """

@@ -76,7 +76,12 @@ def make_stream(
 ) -> Stream:
     """Split the data over tasks and clients, or replay ``temporal.manifest`` where one is given."""
     if temporal.manifest:
-        return load(temporal.manifest, train_labels, test_labels)
+        stream = load(temporal.manifest, train_labels, test_labels)
+        if stream.parameters["name"] != temporal.name:
+            raise ConfigError(
+                f"Expected stream={stream.parameters['name']} with this manifest, but got {temporal.name}."
+            )
+        return stream
     if spatial.clients > len(train_labels):
         raise ConfigError(
             f"Expected partition.clients to be at most {len(train_labels)}, the number of training samples, "

@@ -101,4 +101,6 @@ def _line(text: str) -> Text:
 
 def _largest(counts: np.ndarray, names: Sequence[str]) -> str:
     ranked = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    return ", ".join(f"{names[number]} {counts[number]}" for number in ranked[:8])
+    shown = ranked if len(ranked) <= 12 else ranked[:8]
+    more = f", {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
+    return ", ".join(f"{names[number]} {counts[number]}" for number in shown) + more

@@ -55,7 +55,9 @@ def run(words: list[str]) -> None:
         with explained():
             job()
     except OSError as error:  # of the file that Hydra writes about a sweep
-        raise UserError(f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder.") from error
+        raise UserError(
+            f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder."
+        ) from error
     if failures and sweep:
         raise UserError(f"Of the sweep, {len(failures)} runs failed, see above; the others are done.")
     if failures:

@@ -7,6 +7,7 @@ pooled data after every task.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Annotated, Literal
 
 import torch
@@ -20,7 +21,7 @@ from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 
 @dataclass(frozen=True)
 class Samples:
-    """A reply: all that a client holds."""
+    """All that a client holds."""
 
     inputs: Tensor
     labels: Tensor
@@ -71,16 +72,17 @@ class Joint:
 
     def learn(self, state: Pooled, task: Task, clients: Clients) -> Iterator[Pooled]:
         """Collect, then fit to everything."""
-        samples = state.samples + tuple(reply for reply in clients.map(self.hand_over) if len(reply))
+        replies = sorted(clients.map(self.hand_over), key=itemgetter(0))  # so that SGD does not see who was faster
+        samples = state.samples + tuple(held for _, held in replies if len(held))
         weights = grown(self.start, task.seen)
         if samples:
             pool = Samples(torch.cat([part.inputs for part in samples]), torch.cat([part.labels for part in samples]))
             weights = self.ridge(pool, task.seen) if self.head == "ridge" else self.sgd(pool, weights)
         yield Pooled(samples, weights)
 
-    def hand_over(self, client: Client) -> Samples:
-        """At the client: everything."""
-        return Samples(*client.data.tensors)
+    def hand_over(self, client: Client) -> tuple[int, Samples]:
+        """At the client: everything, and whose it is."""
+        return client.id, Samples(*client.data.tensors)
 
     def ridge(self, pool: Samples, classes: int) -> StateDict:
         """The normal equations as the textbook writes them, in float64 and without bias; least squares for gamma 0."""

@@ -157,11 +157,17 @@ def test_more_clients_than_samples_are_refused() -> None:
         make_stream(*data(), temporal.Iid(2), partition.Iid(121), seed=0)
 
 
+def test_a_manifest_of_another_kind_of_stream_is_refused(tmp_path: Path) -> None:
+    save(small(), tmp_path)
+    with pytest.raises(ConfigError, match="Expected stream=si_blurry with this manifest, but got iid"):
+        make_stream(*data(), temporal.Iid(9, manifest=tmp_path), partition.Iid(1), seed=1)
+
+
 @pytest.mark.parametrize("name", ["", "stream.npz", "stream.json"])
 def test_a_saved_stream_replays_exactly(tmp_path: Path, name: str) -> None:
     stream = small()
     save(stream, tmp_path / "run")
-    replayed = make_stream(*data(), temporal.Iid(9, manifest=tmp_path / "run" / name), partition.Iid(1), seed=99)
+    replayed = make_stream(*data(), temporal.SiBlurry(9, manifest=tmp_path / "run" / name), partition.Iid(1), seed=99)
     assert replayed.hash == stream.hash
     assert replayed.tasks == stream.tasks
     assert replayed.parameters == stream.parameters
