@@ -25,7 +25,7 @@ F = "method=finetune"
 WRONG = {  # the words after those of a tiny run -> what the one line must say, the closest name first
     "method=fientune": "There is no method 'fientune'; choose from: finetune, afcl, joint.",
     f"{A} dataset=cifar1000": "There is no dataset 'cifar1000'; choose from: cifar100, cifar10, digits, ",
-    f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, timm; for any ",
+    f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, timm; ",
     f"{A} experiment=afcl_cifar10": "There is no experiment 'afcl_cifar10'; choose from: afcl_cifar100, ",
     f"{A} strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
     f"{A} +strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
