@@ -24,7 +24,6 @@ from fcl_bench.transport import Request
 from fcl_bench.transport.in_process import InProcess
 from fcl_bench.world import World
 
-TASKS, ALPHAS, CLIENTS = (1, 5, 10), (0.05, 0.1, 1.0, 100.0), (1, 5, 100, 1000)
 TOLERANCE = 1e-8
 
 
@@ -39,6 +38,9 @@ def main() -> int:
     """Solve the joint problem once by numpy, then run every stream."""
     parser = argparse.ArgumentParser("python -m benchmarks.exactness", description=__doc__)
     parser.add_argument("--recursive", type=int, default=1100, metavar="N", help="most clients x tasks of that form")
+    parser.add_argument("--tasks", type=numbers, default=(1, 5, 10), metavar="1,5,10")
+    parser.add_argument("--alphas", type=numbers, default=(0.05, 0.1, 1, 100), metavar="0.05,0.1,1,100")
+    parser.add_argument("--clients", type=numbers, default=(1, 5, 100, 1000), metavar="1,5,100,1000")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
     world = make_world("method=afcl", *options.overrides)
@@ -54,7 +56,7 @@ def main() -> int:
         f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}  {'answers':<24}{'error':>10}{'accuracy':>10}"
     )
     worst = 0.0
-    for case in cases(options.recursive):
+    for case in cases(options):
         error, line = compare(world, joint, expected, *case)
         worst = max(worst, error)
         print(line, flush=True)
@@ -62,16 +64,19 @@ def main() -> int:
     return int(not worst <= TOLERANCE)
 
 
-def cases(most_recursive: int) -> Iterator[tuple[str, int, float, int, str]]:
+def numbers(text: str) -> tuple[float, ...]:
+    """The numbers between commas."""
+    return tuple(float(word) if "." in word else int(word) for word in text.split(","))
+
+
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, float, int, str]]:
     """Form, tasks, alpha, clients, and who answers in which order."""
-    for clients, tasks, alpha in product(CLIENTS, TASKS, ALPHAS):
-        yield "statistics", tasks, alpha, clients, "ordered"
-        if alpha == 0.1:
-            yield "statistics", tasks, alpha, clients, "shuffled"
-            yield "statistics", tasks, alpha, clients, "shuffled, without idle"
-            if clients * tasks <= most_recursive:
-                yield "recursive", tasks, alpha, clients, "ordered"
-                yield "recursive", tasks, alpha, clients, "shuffled, without idle"
+    for clients, tasks, alpha in product(options.clients, options.tasks, options.alphas):
+        for form in ("statistics", "recursive") if clients * tasks <= options.recursive else ("statistics",):
+            yield form, tasks, alpha, clients, "ordered"
+            if alpha == 0.1:
+                yield form, tasks, alpha, clients, "shuffled"
+                yield form, tasks, alpha, clients, "shuffled, without idle"
 
 
 def compare(

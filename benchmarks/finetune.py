@@ -43,13 +43,18 @@ def compare(repeats: int, threads: int, *overrides: str) -> list[float]:
     """Seconds of a client call as the harness counts them, and of the plain loop."""
     with TemporaryDirectory() as folder:
         world = make_world(*ONE_CALL, *overrides, f"cache_dir={folder}")
-        data = world.train.clone(), torch.from_numpy(world.dataset.train.labels)
-        return best(repeats, lambda: learn(world)[1].client_seconds, lambda: plain_seconds(world, *data, threads))
+        method, inputs = world.method(), world.train.clone()
+
+        def client_seconds() -> float:
+            _, meter = learn(world, method)
+            return meter.client_seconds
+
+        return best(repeats, client_seconds, lambda: plain_seconds(world, inputs, threads))
 
 
-def plain_seconds(world: World, inputs: Tensor, labels: Tensor, threads: int) -> float:
+def plain_seconds(world: World, inputs: Tensor, threads: int) -> float:
     """What anyone would write, with as many threads as the harness uses."""
-    method = world.config.method
+    method, labels = world.config.method, torch.from_numpy(world.dataset.train.labels)
     network = nn.Sequential(world.backbone.build(), nn.Linear(world.backbone.features, int(labels.max()) + 1))
     before = torch.get_num_threads()
     torch.set_num_threads(threads)

@@ -4,6 +4,7 @@ from typing import Any
 
 from fcl_bench.config import composed
 from fcl_bench.federation import Meter
+from fcl_bench.method import Method
 from fcl_bench.world import World, deal, prepare
 
 
@@ -13,9 +14,9 @@ def make_world(*overrides: str) -> World:
     return prepare(config, deal(config), lambda what: lambda done, total: None)
 
 
-def learn(world: World) -> tuple[Any, Meter]:
+def learn(world: World, method: Method | None = None) -> tuple[Any, Meter]:
     """The whole stream, task after task as in a run: the last state, and the seconds it took."""
-    method, meter = world.method(), Meter()
+    method, meter = method or world.method(), Meter()
     federation = world.federation({}, lambda exchange: None, lambda exchange: None)
     state = method.init()
     for task in world.stream.tasks:
