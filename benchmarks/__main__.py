@@ -17,7 +17,6 @@ from benchmarks.memory import memory, memory_million
 from benchmarks.overhead import overhead
 
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "numpy")
-BY_NAME_ONLY = {"memory_million"}  # minutes, and 2 GB in the temporary folder
 INDENT = 21
 
 
@@ -33,7 +32,6 @@ def main() -> int:
         "memory": memory,
         "memory_million": memory_million,
     }
-    usual = [name for name in measurements if name not in BY_NAME_ONLY]
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(measurements)}")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where CIFAR-100 is, to take it instead of noise")
@@ -46,7 +44,7 @@ def main() -> int:
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {python_version()}, {', '.join(versions)}")
     print(f"\n{'':<{INDENT}}{HEADER}")
     missed = False
-    for name in options.names or usual:
+    for name in options.names or measurements:
         for row in measurements[name]():
             print(f"{name:<{INDENT}}{row}\n{'':<{INDENT}}{row.how}", flush=True)
             missed |= row.missed
