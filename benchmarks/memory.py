@@ -26,7 +26,7 @@ def memory() -> Iterator[Row]:
 
 
 def memory_million() -> Iterator[Row]:
-    """More samples; of each, a run holds some 40 bytes beside the mapped features: its label and where it lies."""
+    """More samples; of each, a run holds some 60 bytes beside the mapped features: its label and where it lies."""
     few, many = (peak_mb("dataset=gaussian", f"dataset.train_size={size}") for size in (100_000, 1_000_000))
     how = HOW.format("dataset=gaussian dataset.train_size=1000000", "100,000 samples")
     yield Row("peak memory, 1,000,000 samples / 100,000", how, many, "MB", few, limit=1.25)
