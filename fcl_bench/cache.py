@@ -10,8 +10,8 @@ import os
 import shutil
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,10 +21,11 @@ from platformdirs import user_cache_path
 
 from fcl_bench.files import write_atomically, writing_to
 
-CHUNK = 256  # rows that are computed, stored and checked together: what a kill can cost
+CHUNK = 256  # rows that are stored and checked together; a kill costs two of these at most
 WRITTEN = 1 << 32
 
-Compute = Callable[[int, int], np.ndarray]  # (start, stop) -> these rows
+Span = tuple[int, int]  # rows from the first up to, but without, the second
+Compute = Callable[[Iterable[Span]], Generator[np.ndarray]]  # the rows of one span after the other
 Progress = Callable[[int, int], None]  # (rows done, rows in all)
 
 log = logging.getLogger(__name__)
@@ -153,13 +154,13 @@ def _fill(folder: Path, label: Label, rows: int, compute: Compute, progress: Pro
     done = rows - sum(min(CHUNK, rows - chunk * CHUNK) for chunk in todo)
     if todo:
         progress(done, rows)
-    for chunk in todo:
-        values = compute(chunk * CHUNK, min((chunk + 1) * CHUNK, rows))
-        with writing_to(folder.parent, "cache_dir"):
-            entry = entry or _create(folder, label, (rows, *values.shape[1:]), values.dtype.name)
-            entry.write(chunk, values)
-        done += len(values)
-        progress(done, rows)
+    with closing(compute((chunk * CHUNK, min((chunk + 1) * CHUNK, rows)) for chunk in todo)) as computed:
+        for chunk, values in zip(todo, computed, strict=True):
+            with writing_to(folder.parent, "cache_dir"):
+                entry = entry or _create(folder, label, (rows, *values.shape[1:]), values.dtype.name)
+                entry.write(chunk, values)
+            done += len(values)
+            progress(done, rows)
     assert entry is not None  # as there is at least one row
     return entry
 

@@ -3,9 +3,11 @@
 import hashlib
 import json
 import re
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Generator, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
@@ -15,12 +17,12 @@ import torch
 from torch import Tensor, nn
 
 from fcl_bench.backbone import BackboneConfig
-from fcl_bench.cache import Label, Progress, stored_array
+from fcl_bench.cache import Label, Progress, Span, stored_array
 from fcl_bench.dataset import Dataset, Samples
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.threads import threads_for
 
-FORMAT = 1  # of an entry; also to be raised when the same fingerprints come to mean other values
+FORMAT = 2  # of an entry; also to be raised when the same fingerprints come to mean other values
 BATCH = {"cpu": 16, "cuda": 256}  # samples; on a CPU larger ones leave its cache and are up to twice as slow
 
 
@@ -57,20 +59,33 @@ class _Inputs:
     """Computes rows of what clients hold.
 
     Each core has a batch of its own: where cores are shared with other programs, threads that divide one batch wait for
-    each other, which was measured to be ten times slower.
+    each other, which was measured to be ten times slower. The batches of the next span are at hand before a span is
+    complete, so that no core is idle at its end or while it is written.
     """
 
     dataset: Dataset
     half: str
     backbone: BackboneConfig
 
-    def __call__(self, start: int, stop: int) -> np.ndarray:
-        """Rows ``start`` to ``stop``, all finite."""
+    def __call__(self, spans: Iterable[Span]) -> Generator[np.ndarray]:
+        """The rows of each span, all finite."""
         network = None if self.backbone.trainable else self._network
-        batch = BATCH[_device().type]
-        batches = np.split(np.arange(start, stop), range(batch, stop - start, batch))
         with ThreadPoolExecutor(torch.get_num_threads()) as pool, threads_for(0):
-            rows = np.concatenate(list(pool.map(partial(self._batch, network), batches)))
+            under_way: deque[tuple[int, list[Future[np.ndarray]]]] = deque()
+            for start, stop in spans:
+                batches = np.split(np.arange(start, stop), range(self._at_once, stop - start, self._at_once))
+                under_way.append((start, [pool.submit(self._batch, network, batch) for batch in batches]))
+                if len(under_way) > 1:
+                    yield self._joined(*under_way.popleft())
+            for start, parts in under_way:
+                yield self._joined(start, parts)
+
+    @property
+    def _at_once(self) -> int:
+        return BATCH[_device().type]
+
+    def _joined(self, start: int, parts: list[Future[np.ndarray]]) -> np.ndarray:
+        rows = np.concatenate([part.result() for part in parts])
         finite = np.isfinite(rows).reshape(len(rows), -1).all(axis=1)
         if not finite.all():
             sample = start + int(np.argmin(finite))

@@ -12,6 +12,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from fcl_bench.allocator import keep_freed_memory
 from fcl_bench.backbone import Backbone, BackboneConfig
 from fcl_bench.cache import Progress, default_folder
 from fcl_bench.config import build
@@ -90,6 +91,7 @@ def deal(config: DictConfig) -> Dealt:
 
 def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
     """Have the inputs of both halves ready on disk."""
+    keep_freed_memory()
     dataset, backbone = dealt.dataset, dealt.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))

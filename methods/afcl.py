@@ -94,7 +94,7 @@ class AFCL:
         if isinstance(state, Solved):
             unheard = Statistics(state.statistics.gram, widened(state.statistics.cross, task.seen))
             total = sum(clients.map(self.summarise), start=unheard)
-            yield Solved(total, ridge(lower_triangle(total.gram, self.features), total.cross, self.gamma))
+            yield Solved(total, ridge(square(total.gram, self.features), total.cross, self.gamma))
         else:
             gram, matrix, count = state.gram, widened(state.matrix, task.seen), state.clients
             for reply in clients.map(self.solve):
@@ -121,7 +121,7 @@ class AFCL:
         """At the client: the paper's equations 3.4-6 to 3.4-8."""
         statistics = self.summarise(client)
         with threads_for(self.features**2):
-            gram = symmetric(lower_triangle(statistics.gram, self.features))
+            gram = square(statistics.gram, self.features)
             gram.diagonal().add_(self.gamma)
             factor = torch.linalg.cholesky_ex(gram).L
             if not well_posed(factor):
@@ -144,11 +144,12 @@ def absorb(gram: Tensor, matrix: Tensor, reply: Solution) -> tuple[Tensor, Tenso
     local = widened(torch.cat([reply.known, reply.new], dim=1), matrix.shape[1])
     with threads_for(gram.numel()):
         total = gram + reply.gram
-        return total, torch.cholesky_solve(gram @ matrix + reply.gram @ local, torch.linalg.cholesky(total))
+        step = torch.cholesky_solve(reply.gram @ (local - matrix), torch.linalg.cholesky(total))
+        return total, matrix + step  # A G + B W, as A = I - B
 
 
 def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
-    """Solve (gram + gamma I) W = cross from the lower triangle of ``gram``; minimum norm where that is singular."""
+    """Solve (gram + gamma I) W = cross; minimum norm where that is singular."""
     regularised = gram + gamma * torch.eye(len(gram), dtype=gram.dtype)
     factor = torch.linalg.cholesky_ex(regularised).L
     if well_posed(factor):
@@ -157,7 +158,7 @@ def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
         f"With gamma={gamma:g} the Gram matrix of all data so far is singular: taking the minimum-norm solution.",
         stacklevel=2,
     )
-    return torch.linalg.pinv(symmetric(regularised), rtol=EPS * len(gram), hermitian=True) @ cross
+    return torch.linalg.pinv(regularised, rtol=EPS * len(gram), hermitian=True) @ cross
 
 
 def well_posed(factor: Tensor) -> bool:
@@ -183,17 +184,13 @@ def panels(triangle: Tensor, features: int) -> Iterator[tuple[int, Tensor]]:
         offset += rows * columns
 
 
-def lower_triangle(triangle: Tensor, features: int) -> Tensor:
-    """The matrix behind the panels; what lies above its diagonal blocks is left at zero."""
-    matrix = triangle.new_zeros(features, features)
+def square(triangle: Tensor, features: int) -> Tensor:
+    """The whole symmetric matrix behind the panels."""
+    matrix = triangle.new_empty(features, features)
     for start, panel in panels(triangle, features):
         matrix[start:, start : start + PANEL] = panel
+        matrix[start : start + PANEL, start:] = panel.T
     return matrix
-
-
-def symmetric(lower: Tensor) -> Tensor:
-    """The full matrix from its lower triangle."""
-    return lower.tril() + lower.tril(-1).T
 
 
 def widened(matrix: Tensor, classes: int) -> Tensor:

@@ -11,7 +11,7 @@ from sklearn.linear_model import Ridge
 from fcl_bench.backbone import Backbone
 from fcl_bench.errors import UserError
 from fcl_bench.federation import Federation, Participation
-from fcl_bench.methods.afcl import AFCL, PANEL, Solution, absorb, lower_triangle, panels, symmetric, triangle_size
+from fcl_bench.methods.afcl import AFCL, PANEL, Solution, absorb, panels, square, triangle_size
 from fcl_bench.partition import Dirichlet
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import SiBlurry
@@ -146,7 +146,7 @@ def test_panels_cover_the_lower_triangle(features):
     triangle = torch.zeros(triangle_size(features), dtype=torch.float64)
     for start, panel in panels(triangle, features):
         panel += rows[:, start:].T @ rows[:, start : start + PANEL]
-    torch.testing.assert_close(symmetric(lower_triangle(triangle, features)), rows.T @ rows)
+    torch.testing.assert_close(square(triangle, features), rows.T @ rows)
     assert len(triangle) <= (features**2 + PANEL * features) / 2 or features < PANEL
 
 

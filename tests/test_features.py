@@ -125,7 +125,7 @@ def test_features_do_not_depend_on_the_number_of_cores(tmp_path: Path) -> None:
 def test_raw_pixels(tmp_path: Path) -> None:
     images = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).repeat(1, 3, 2, 2)
     found = cached_inputs(dataset(tmp_path, images), "train", NONE, tmp_path / "cache")
-    assert found.tolist() == [[-1.0] * 12, [1.0] * 12]
+    torch.testing.assert_close(found, torch.tensor([[-1.0] * 12, [1.0] * 12]), rtol=0, atol=2e-7)
 
 
 def test_a_half_without_samples_is_refused(tmp_path: Path) -> None:
@@ -173,14 +173,15 @@ def fill(folder: Path, fatal: int | None) -> None:
 
 
 def test_a_killed_fill_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=fill, args=(tmp_path, CHUNK + 5))
+    process = multiprocessing.get_context("spawn").Process(target=fill, args=(tmp_path, 2 * CHUNK + 5))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
     data = dataset(tmp_path)
     data.train.reads()
     assert torch.equal(cached_inputs(data, "train", NONE, tmp_path / "cache"), data.train.values)
-    assert data.train.reads() == rows_of(1, 2, 3)
+    reads = data.train.reads()  # of the second part none, or all if it was computed but not yet written
+    assert reads in (rows_of(2, 3), rows_of(1, 2, 3))
 
 
 def test_two_processes_fill_an_entry_once(tmp_path: Path) -> None:
@@ -223,7 +224,8 @@ def test_a_second_filler_waits_for_one(tmp_path: Path, caplog: pytest.LogCapture
         assert (first.exception(30) is not None) == fails
     reads = Counter(plain.train.reads())
     assert set(reads) == set(range(N))
-    assert {reads[row] for row in rows_of(0, 1, 3)} == {1}
+    assert {reads[row] for row in rows_of(0, 1)} == {1}
+    assert {reads[row] for row in rows_of(3)} <= ({1, 2} if fails else {1})  # the first may have been at it already
 
 
 @pytest.mark.parametrize(
