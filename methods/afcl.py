@@ -19,7 +19,7 @@ from typing import Annotated, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import one_hot, pad
 
 from fcl_bench import Backbone, Client, Clients, Scores, Task, UserError, threads_for
 
@@ -123,14 +123,17 @@ class AFCL:
         with threads_for(self.features**2):
             gram = square(statistics.gram, self.features)
             gram.diagonal().add_(self.gamma)
-            factor = torch.linalg.cholesky_ex(gram).L
-            if not well_posed(factor):
-                raise UserError(
-                    "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
-                    f"gamma={self.gamma:g} that of client {client.id} ({len(client.data)} samples, {self.features} "
-                    "features) is singular: raise method.gamma, or set method.form=statistics."
-                )
-            weights = torch.cholesky_solve(statistics.cross, factor)
+            if self.gamma > 0 and len(client.data) < self.features:
+                weights = few_sample_ridge(*client.data.tensors, statistics.cross.shape[1], self.gamma)
+            else:
+                factor = torch.linalg.cholesky_ex(gram).L
+                weights = torch.cholesky_solve(statistics.cross, factor) if well_posed(factor) else None
+        if weights is None:
+            raise UserError(
+                "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
+                f"gamma={self.gamma:g} that of client {client.id} ({len(client.data)} samples, {self.features} "
+                "features) is singular: raise method.gamma, or set method.form=statistics."
+            )
         known = client.registration.registered
         return Solution(gram, weights[:, :known], weights[:, known:])
 
@@ -159,6 +162,19 @@ def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
         stacklevel=2,
     )
     return torch.linalg.pinv(regularised, rtol=EPS * len(gram), hermitian=True) @ cross
+
+
+def few_sample_ridge(inputs: Tensor, labels: Tensor, classes: int, gamma: float) -> Tensor | None:
+    """The same weights from the smaller system F^T (F F^T + gamma I)^-1 Y; None where that is singular."""
+    rows = inputs.double()
+    if len(rows) == 0:
+        return rows.new_zeros(rows.shape[1], classes)
+    kernel = rows @ rows.T
+    kernel.diagonal().add_(gamma)
+    factor = torch.linalg.cholesky_ex(kernel).L
+    if not well_posed(factor):
+        return None
+    return rows.T @ torch.cholesky_solve(one_hot(labels, classes).double(), factor)
 
 
 def well_posed(factor: Tensor) -> bool:

@@ -9,6 +9,7 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
 from fcl_bench.backbone import Backbone
+from fcl_bench.config import composed
 from fcl_bench.errors import UserError
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.methods.afcl import AFCL, PANEL, Solution, absorb, panels, square, triangle_size
@@ -16,6 +17,7 @@ from fcl_bench.partition import Dirichlet
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import SiBlurry
 from fcl_bench.transport.in_process import InProcess
+from fcl_bench.world import deal, prepare
 
 images, LABELS = load_digits(return_X_y=True)
 FEATURES = torch.from_numpy(images / 16).float()  # (1797, 64)
@@ -58,19 +60,27 @@ def assert_equals_joint(stream, state, method, gamma=1.0):
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
-@pytest.mark.parametrize("clients", [1, 5, 100])
+@pytest.mark.parametrize("clients", [1, 5, 100, 1000])  # of a thousand, many have no data
 @pytest.mark.parametrize("alpha", [0.05, 0.1, 1, 100])
 @pytest.mark.parametrize("tasks", [1, 5, 10])
 def test_the_weights_are_those_of_joint_ridge_regression(tasks, alpha, clients, form):
-    assert_equals_joint(*learned(tasks, alpha, clients, form=form))
+    stream, state, method = learned(tasks, alpha, clients, form=form)
+    assert_equals_joint(stream, state, method)
+    assert (stream.sizes == 0).any() == (clients * tasks > 1000)
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
-@pytest.mark.parametrize("alpha", [0.05, 100])
-def test_a_thousand_clients_some_of_them_without_data(alpha, form):
-    stream, state, method = learned(10, alpha, clients=1000, form=form)
-    assert (stream.sizes == 0).any()
-    assert_equals_joint(stream, state, method)
+@pytest.mark.parametrize(("tasks", "clients"), [(1, 100), (5, 5), (10, 20)])
+def test_also_on_the_1280_features_of_the_default_backbone(digits_run, cache_dir, tasks, clients, form):
+    config = composed("method=afcl", f"cache_dir={cache_dir}")
+    world = prepare(config, deal(config), lambda what: lambda done, total: None)
+    labels = world.dataset.train.labels
+    stream, state, method = learned(tasks, clients=clients, features=world.train, labels=labels, form=form)
+    expected = joint_ridge(stream, world.train, labels)
+    assert expected.shape == (1280, 10)
+    assert relative_error(state.weights, expected) < 1e-8
+    predicted = method.classifier(state)(world.test).argmax(dim=1).numpy()
+    assert np.array_equal(predicted, (world.test.double().numpy() @ expected).argmax(axis=1))
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
