@@ -3,7 +3,10 @@
 from importlib.metadata import entry_points
 from importlib.resources import files
 
-GROUPS = ("method", "dataset", "backbone", "stream", "partition", "local", "transport", "logger", "experiment")
+GROUPS = (
+    *("method", "dataset", "backbone", "stream", "partition", "local", "transport", "logger"),
+    *("protocol", "experiment"),
+)
 
 
 def packages() -> list[str]:

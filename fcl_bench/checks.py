@@ -9,14 +9,14 @@ must then really fail.
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin
 
 import torch
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from fcl_bench.backbone import Backbone
-from fcl_bench.config import build, composed
+from fcl_bench.config import build, composed, parameters
 from fcl_bench.federation import Participation
 from fcl_bench.message import decode, encode, leaves
 from fcl_bench.method import Method, facts
@@ -206,14 +206,10 @@ def variants(name: str) -> Iterator[tuple[str, ...]]:
     """The method as its YAML has it, and with every other choice of each setting that has named choices."""
     yield (f"method={name}",)
     node = composed(f"method={name}").method
-    for setting, annotation in _hints(get_class(node["_target_"])).items():
+    for setting, annotation in parameters(get_class(node["_target_"])):
         for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
             if choice != node[setting]:
                 yield f"method={name}", f"method.{setting}={choice}"
-
-
-def _hints(method: type) -> dict[str, Any]:
-    return get_type_hints(method.__init__)  # type: ignore[misc]
 
 
 def trials(words: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Trial], None]]]:

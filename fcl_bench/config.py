@@ -9,9 +9,10 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
+from importlib.resources import files
 from pathlib import Path
 from pydoc import ErrorDuringImport, locate
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
 
 from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
@@ -21,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
-from fcl_bench.catalogue import GROUPS, packages
+from fcl_bench.catalogue import GROUPS, catalogue, packages
 from fcl_bench.errors import ConfigError, UserError, choices
 from fcl_bench.explain import explained
 
@@ -33,9 +34,11 @@ ROOT: dict[str, Any] = {
     "resume": bool,
     "limit_train": PositiveInt | None,
     "limit_test": PositiveInt | None,
+    "protocol": str | None,
 }
-NODES = [*(group for group in GROUPS if group not in ("method", "experiment")), "federation", "method"]
-NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport"}  # cannot change what is computed
+WHOLE = ("protocol", "experiment")  # groups that set others
+NODES = [*(group for group in GROUPS if group not in (*WHOLE, "method")), "budget", "federation", "method"]
+NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}  # cannot change what is computed
 NOT_RESULT_ANYWHERE = {"data_dir", "download", "accelerator"}
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
@@ -69,11 +72,44 @@ def check(config: DictConfig) -> None:
             f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
             "but got backbone.trainable=true: set backbone.trainable=false."
         )
+    if config.protocol is not None:
+        _check_protocol(config)
+
+
+def _check_protocol(config: DictConfig) -> None:
+    """A record that names a protocol must have followed it."""
+    fixed = _leaves(_protocol(config.protocol))
+    wanted = fixed | {f"method.{key}": config.budget[key] for key in config.budget if key in config.method}
+    for place, value in wanted.items():
+        found = OmegaConf.select(config, place)
+        if found != value:
+            raise ConfigError(
+                f"protocol={config.protocol} fixes {place}={value}, but got {found}: "
+                "leave this setting alone, or leave the protocol out."
+            )
+
+
+def _protocol(name: str) -> Any:
+    """What the YAML of a protocol sets."""
+    for package in packages():
+        file = files(package) / "protocol" / f"{name}.yaml"
+        if file.is_file():
+            settings: Any = OmegaConf.to_container(OmegaConf.create(file.read_text()))
+            return {key: value for key, value in settings.items() if key != "defaults"}
+    raise ConfigError(f"There is no protocol '{name}'; choose from: {choices(name, catalogue()['protocol'])}.")
+
+
+def _leaves(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
+    """Nested settings by their dotted names."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        found |= _leaves(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+    return found
 
 
 def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
     """What the node describes, with further arguments; values arrive as their annotations say, a path as a ``Path``."""
-    hints = dict(_parameters(_target(node)))
+    hints = dict(parameters(_target(node)))
     typed = {key: _fitting(node[key], hints[key], key) for key in map(str, node) if key in hints}
     plain = {key: value for key, value in typed.items() if not OmegaConf.is_config(value)}
     try:
@@ -108,7 +144,7 @@ def _check_node(node: Any, path: str) -> None:
     if not isinstance(node, DictConfig):
         raise ConfigError(f"Expected {path} to be a group of settings, but got {node!r}.")
     if "_target_" in node:
-        known = dict(_parameters(_target(node)))
+        known = dict(parameters(_target(node)))
         for key in map(str, node):
             place = f"{path}.{key}"
             if key in HYDRA_KEYS or place in SUGGESTIONS:
@@ -124,7 +160,7 @@ def _check_node(node: Any, path: str) -> None:
 
 def _target(node: DictConfig) -> Callable[..., Any]:
     """What ``_target_`` names."""
-    name = node["_target_"]
+    name = node.get("_target_", "nothing")
     try:
         found = locate(name)
     except ErrorDuringImport as error:
@@ -134,12 +170,16 @@ def _target(node: DictConfig) -> Callable[..., Any]:
     return found
 
 
-def _parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
-    """Names and annotations of what the target accepts by keyword."""
+def parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Names and annotations of what the target accepts by keyword, those of ``**settings: Unpack[...]`` included."""
     function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(target).parameters.values():
-        yield parameter.name, hints.get(parameter.name, Any)
+        hint = hints.get(parameter.name, Any)
+        if get_origin(hint) is Unpack:
+            yield from get_type_hints(get_args(hint)[0], include_extras=True).items()
+        else:
+            yield parameter.name, hint
 
 
 def _value(node: DictConfig, key: Any, path: str) -> Any:

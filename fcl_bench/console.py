@@ -68,8 +68,9 @@ class View:
 
     def begin(self, world: World, method: Any, finished: int) -> None:
         """The header: what is about to happen, and what it will cost."""
-        config, stream, rounds = world.config, world.stream, getattr(method, "rounds", 1)
-        samples, visits = len(world.train), len(world.train) * rounds * getattr(method, "epochs", 1)
+        config, stream = world.config, world.stream
+        rounds, epochs = (getattr(method, name, config.method.get(name, 1)) for name in ("rounds", "epochs"))
+        samples, visits = len(world.train), len(world.train) * rounds * epochs
         facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key != "name")
         inputs = "x".join(str(side) for side in world.train.shape[1:])
         training = "trained end to end" if world.backbone.trainable else "frozen"

@@ -1,8 +1,10 @@
 """Local losses shared by methods, as LightningModules for :mod:`fcl_bench.local`."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import lightning as L
+import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.optim import Optimizer
@@ -10,6 +12,7 @@ from torch.optim import Optimizer
 from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, masked_targets
+from fcl_bench.message import StateDict
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound
 
@@ -25,13 +28,22 @@ class Network(nn.Module):
         """(n, ...) to (n, classes)."""
         return self.head(self.backbone(inputs))
 
+    def loaded(self, weights: StateDict) -> "Network":
+        """The network itself, now with these weights."""
+        self.load_state_dict(weights)
+        return self
+
 
 class CrossEntropy(L.LightningModule):
-    """Softmax cross-entropy over ``columns`` of the head (all of them when ``None``), at learning rate ``lr``."""
+    """Softmax cross-entropy over ``columns`` of the head (all of them when ``None``), at learning rate ``lr``.
 
-    def __init__(self, network: nn.Module, optimizer: OptimizerFactory, lr: float):
+    A method with a loss of its own adds to ``training_step``; see :func:`distillation` and :func:`squared_distance`.
+    """
+
+    def __init__(self, network: Network, optimizer: OptimizerFactory):
         super().__init__()
-        self.network, self.optimizer, self.lr = network, optimizer, lr
+        self.network, self.optimizer = network, optimizer
+        self.lr = 0.01
         self.columns: Tensor | None = None
         try:
             self.configure_optimizers()
@@ -41,7 +53,10 @@ class CrossEntropy(L.LightningModule):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         inputs, labels = batch
-        logits = self.network(inputs)
+        return self.cross_entropy(self.network(inputs), labels)
+
+    def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
+        """Over ``columns`` only: other logits get no gradient."""
         if self.columns is not None:
             logits, labels = masked_targets(logits, labels, self.columns.to(labels.device))
         return cross_entropy(logits, labels)
@@ -49,3 +64,69 @@ class CrossEntropy(L.LightningModule):
     def configure_optimizers(self) -> Optimizer:
         """A fresh optimizer: momentum does not outlive a client call."""
         return self.optimizer(self.network.parameters(), lr=self.lr)
+
+
+class Distillation(CrossEntropy):
+    """Cross-entropy, plus ``weight`` times the distillation of the classes that a frozen ``teacher`` knows.
+
+    The teacher is optional: without one (the first task, a client that never received it) this is plain cross-entropy.
+    """
+
+    def __init__(self, network: Network, optimizer: OptimizerFactory, weight: float, temperature: float):
+        super().__init__(network, optimizer)
+        self.weight, self.temperature = weight, temperature
+        self.teacher = deepcopy(network).requires_grad_(False)
+        self.taught = 0  # classes that the teacher knows
+
+    def load_teacher(self, weights: StateDict | None) -> None:
+        """Learn from the network with these weights from now on; from none for ``None``."""
+        self.taught = 0 if weights is None else len(self.teacher.loaded(weights).requires_grad_(False).head.bias)
+
+    def train(self, mode: bool = True) -> "Distillation":
+        """The teacher always predicts as in evaluation."""
+        super().train(mode)
+        self.teacher.eval()
+        return self
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        """The loss of one batch."""
+        inputs, labels = batch
+        logits = self.network(inputs)
+        return self.cross_entropy(logits, labels) + self.distilled(logits, inputs)
+
+    def distilled(self, logits: Tensor, inputs: Tensor) -> Tensor | float:
+        """The weighted distillation of a batch, 0 without a teacher."""
+        if not self.taught:
+            return 0.0
+        with torch.no_grad():
+            taught = self.teacher(inputs)
+        return self.weight * distillation(logits[:, : self.taught], taught, self.temperature)
+
+
+def distillation(logits: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Soft cross-entropy of two sets of logits at a temperature, mean over the batch, without a factor T^2.
+
+    >>> distillation(torch.tensor([[0.0, 0.0]]), torch.tensor([[5.0, -5.0]]), 2.0)  # log 2, whatever is taught
+    tensor(0.6931)
+    """
+    return cross_entropy(logits / temperature, (taught / temperature).softmax(dim=1))
+
+
+def squared_distance(network: nn.Module, anchor: StateDict, importance: StateDict | None = None) -> Tensor:
+    """Sum over parameters of (w - anchor)^2, each times its importance.
+
+    Parameters that the anchor does not have are free; so are head rows beyond those that the anchor has.
+
+    >>> layer = nn.Linear(1, 2, bias=False)
+    >>> layer.load_state_dict({"weight": torch.tensor([[3.0], [9.0]])})
+    <All keys matched successfully>
+    >>> squared_distance(layer, {"weight": torch.tensor([[1.0]])}, {"weight": torch.tensor([[0.5]])}).item()
+    2.0
+    """
+    terms = []
+    for name, value in network.named_parameters():
+        if name in anchor:
+            gap = value[: len(anchor[name])] - anchor[name].to(value.device)
+            weight = gap if importance is None else gap * importance[name].to(value.device)
+            terms.append((weight * gap).sum())
+    return torch.stack(terms).sum()

@@ -48,6 +48,7 @@ def summarise(
         "dataset": config.dataset.name,
         "backbone": config.backbone.name,
         "seed": config.seed,
+        "protocol": config.protocol,
         "track": "end_to_end" if config.backbone.trainable else "frozen",
         "facts": facts,
         "stream": {**stream.parameters, "hash": stream.hash},

@@ -10,17 +10,15 @@ are averaged and its integer counter rounded. ``ce_scope: task`` is TARGET's sof
 streams where old classes return: over all classes of the task.
 """
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Unpack
 
-import torch
-from pydantic import PositiveFloat, PositiveInt
-from torch import Tensor, nn
+from torch import nn
 
-from fcl_bench import Backbone, Client, Clients, Fit, StateDict, Task, Update, grown, snapshot, weighted_mean
-from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
+from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
+from fcl_bench.averaging import FederatedAveraging, Round, Training
+from fcl_bench.losses import CrossEntropy, Network
 
 
 @dataclass(frozen=True)
@@ -30,35 +28,14 @@ class Global:
     weights: StateDict
 
 
-@dataclass(frozen=True)
-class Round:
-    """What every client receives in a round."""
-
-    weights: StateDict
-    columns: Tensor | None  # classes in the softmax; None for the client's own
-    lr: float
-
-
 class Finetune:
-    """FedAvg for ``rounds`` rounds of ``epochs`` local epochs per task."""
+    """FedAvg, task after task."""
 
     exemplar_free = True
 
-    def __init__(
-        self,
-        backbone: Backbone,
-        fit: Fit,
-        optimizer: OptimizerFactory,
-        rounds: PositiveInt = 20,
-        epochs: PositiveInt = 5,
-        batch_size: PositiveInt = 128,
-        lr: PositiveFloat = 0.01,
-        schedule: Literal["constant", "cosine"] = "constant",
-        ce_scope: Literal["task", "seen", "local"] = "task",
-    ):
-        self.fit, self.rounds, self.epochs, self.batch_size = fit, rounds, epochs, batch_size
-        self.lr, self.schedule, self.ce_scope = lr, schedule, ce_scope
-        self.loss = CrossEntropy(Network(backbone), optimizer, lr)
+    def __init__(self, backbone: Backbone, **training: Unpack[Training]):
+        self.averaging = FederatedAveraging(**training)
+        self.loss = CrossEntropy(Network(backbone), self.averaging.optimizer)
         self.start = snapshot(self.loss.network)
 
     def init(self) -> Global:
@@ -67,28 +44,14 @@ class Finetune:
 
     def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
         """Grow the head by the new classes, then average round after round."""
-        weights = grown(state.weights, task.seen)
-        columns = {"task": torch.tensor(task.classes), "seen": torch.arange(task.seen), "local": None}[self.ce_scope]
-        for number in range(self.rounds):
-            updates = clients.map(self.train, Round(weights, columns, self.lr_of(number)))
-            weights = weighted_mean(updates, default=weights)
+        for weights in self.averaging.learn(state.weights, task, clients, self.train):
             yield Global(weights)
-
-    def lr_of(self, number: int) -> float:
-        """The learning rate of a round: constant, or half a cosine from ``lr`` to 0 over the rounds of a task."""
-        if self.schedule == "constant":
-            return self.lr
-        return self.lr * (1 + math.cos(math.pi * number / self.rounds)) / 2
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: a few epochs on its own data."""
-        self.loss.network.load_state_dict(received.weights)
-        self.loss.lr = received.lr
-        self.loss.columns = client.data.labels.unique() if received.columns is None else received.columns
-        self.fit(self.loss, client.data, self.epochs, self.batch_size)
-        return Update(snapshot(self.loss.network), len(client.data))
+        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
+        return Update(weights, len(client.data))
 
     def classifier(self, state: Global) -> nn.Module:
         """The global model."""
-        self.loss.network.load_state_dict(state.weights)
-        return self.loss.network.eval()
+        return self.loss.network.loaded(state.weights).eval()

@@ -63,7 +63,8 @@ class Joint:
         self.exact = self.needs_frozen_backbone = head == "ridge"
         self.fit, self.head, self.gamma, self.batch_size = fit, head, gamma, batch_size
         self.epochs = epochs if head == "sgd" else 1
-        self.loss = CrossEntropy(Network(backbone), optimizer, lr)
+        self.loss = CrossEntropy(Network(backbone), optimizer)
+        self.loss.lr = lr
         self.start = snapshot(self.loss.network)
 
     def init(self) -> Pooled:
@@ -102,5 +103,4 @@ class Joint:
         """The model fitted last."""
         if "ridge" in state.weights:
             return Scores(state.weights["ridge"]).eval()
-        self.loss.network.load_state_dict(state.weights)
-        return self.loss.network.eval()
+        return self.loss.network.loaded(state.weights).eval()

@@ -1,7 +1,6 @@
 """The configuration files, the checks on them, and who may name whom."""
 
 import ast
-import inspect
 import re
 from importlib import import_module
 from pathlib import Path
@@ -11,7 +10,7 @@ import pytest
 from conftest import TINY, Command, command
 from omegaconf import OmegaConf
 
-from fcl_bench.config import build, composed, run_id
+from fcl_bench.config import build, composed, parameters, run_id
 from fcl_bench.errors import ConfigError
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +27,9 @@ def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
     method = [] if path.parent.name in ("method", "experiment") else ["method=afcl"]
     config = composed(*method, choice(path), *NEEDED.get(choice(path), []))
     written = OmegaConf.load(path)
-    if path.parent.name == "experiment":
+    if path.parent.name == "protocol":
+        assert config.protocol == written.protocol == path.stem
+    elif path.parent.name == "experiment":
         for group in ("stream", "partition"):
             assert dict(written[group]).items() <= dict(config[group]).items()
     else:
@@ -41,9 +42,9 @@ def test_every_choice_is_described_and_its_settings_exist_in_what_it_names(path:
     assert re.fullmatch(r"# \S.{15,}", first)
     for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
         module, _, name = node["_target_"].rpartition(".")
-        accepted = inspect.signature(getattr(import_module(module), name)).parameters
-        hints = {"defaults", "input_size"} if path.parent.name == "dataset" else set()
-        assert {key for key in node if not key.startswith("_")} - hints <= set(accepted)
+        accepted = dict(parameters(getattr(import_module(module), name)))
+        others = {"defaults", "input_size"} if path.parent.name == "dataset" else {"defaults"}
+        assert {key for key in node if not key.startswith("_")} - others <= set(accepted)
 
 
 def targets(node: Any) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation, Participation
-from fcl_bench.local import FabricFit
+from fcl_bench.local import FabricFit, shuffled
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import Dirichlet, Iid
 from fcl_bench.stream import make_stream
@@ -26,9 +26,8 @@ def sgd(parameters, lr):
 
 
 def finetune(**settings):
-    return Finetune(
-        Backbone(FEATURES), FabricFit(accelerator="cpu"), sgd, **{"rounds": 3, "epochs": 2, "lr": 0.1, **settings}
-    )
+    own = {"fit": FabricFit(accelerator="cpu"), "optimizer": sgd, "rounds": 3, "epochs": 2, "lr": 0.1}
+    return Finetune(Backbone(FEATURES), **own | settings)
 
 
 def learned(method, partition, tasks=2):
@@ -105,11 +104,23 @@ def test_the_head_grows_by_registration():
 
 
 @pytest.mark.parametrize(
-    ("schedule", "rates"), [("constant", [0.1] * 4), ("cosine", [0.1, 0.0853553, 0.05, 0.0146447])]
+    ("schedule", "lr_end", "rates"),
+    [
+        ("constant", 0, [0.1] * 4),
+        ("cosine", 0, [0.1, 0.0853553, 0.05, 0.0146447]),
+        ("cosine", 0.02, [0.1, 0.0882843, 0.06, 0.0317157]),
+        ("step", 0, [0.1, 0.1, 0.01, 0.001]),
+    ],
 )
-def test_schedules(schedule, rates):
-    method = finetune(rounds=4, schedule=schedule)
-    assert [method.lr_of(number) for number in range(4)] == pytest.approx(rates, rel=1e-5)
+def test_schedules(schedule, lr_end, rates):
+    averaging = finetune(rounds=4, schedule=schedule, lr_end=lr_end).averaging
+    assert [averaging.rate(number) for number in range(4)] == pytest.approx(rates, rel=1e-5)
+
+
+@pytest.mark.parametrize("samples", [1, 2, 15, 16, 17, 18, 32, 33])
+def test_the_number_of_steps_is_that_of_the_loop(samples):
+    averaging = finetune(batch_size=16, epochs=3).averaging
+    assert averaging.steps(samples) == 3 * len(shuffled(samples, 16))
 
 
 def test_momentum_does_not_outlive_a_client_call():
@@ -137,4 +148,4 @@ def test_an_impossible_optimizer_is_refused_at_once():
     with pytest.raises(
         ConfigError, match=r"Expected method.optimizer to be one that torch accepts, but: Invalid momentum"
     ):
-        Finetune(Backbone(FEATURES), FabricFit(), backwards)
+        finetune(optimizer=backwards)
