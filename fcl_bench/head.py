@@ -1,10 +1,11 @@
-"""Linear heads: one that grows by a row per registered class, and the float64 one of closed-form methods."""
+"""Heads: a linear one that grows by a row per registered class, and the float64 ones of closed-form methods."""
 
 import math
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from fcl_bench.message import StateDict
 
@@ -37,6 +38,20 @@ class Scores(nn.Module):
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, features) to (n, classes)."""
         return inputs.double() @ self.get_buffer("weights")
+
+
+class NearestMean(nn.Module):
+    """Cosines with class means, given as (classes, features) sums; -2, less than any, for a class whose count is 0."""
+
+    def __init__(self, totals: Tensor, counts: Tensor):
+        super().__init__()
+        self.register_buffer("means", normalize(totals.double()).T)
+        self.register_buffer("unknown", counts == 0)
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, features) to (n, classes)."""
+        cosines = normalize(features.double()) @ self.get_buffer("means")
+        return cosines.masked_fill(self.get_buffer("unknown"), -2.0)
 
 
 def grown(weights: StateDict, classes: int, head: str = "head") -> StateDict:

@@ -34,6 +34,13 @@ class Network(nn.Module):
         return self
 
 
+@torch.no_grad()
+def outputs(module: nn.Module, inputs: Tensor, batch_size: int = 256) -> Tensor:
+    """What a module, in the mode it is in, makes of many inputs: in batches on its device, gathered on the CPU."""
+    device = next((value.device for value in module.parameters()), inputs.device)
+    return torch.cat([module(part.to(device)).cpu() for part in inputs.split(batch_size)])
+
+
 class CrossEntropy(L.LightningModule):
     """Softmax cross-entropy over ``columns`` of the head (all of them when ``None``), at learning rate ``lr``.
 
@@ -126,7 +133,8 @@ def squared_distance(network: nn.Module, anchor: StateDict, importance: StateDic
     terms = []
     for name, value in network.named_parameters():
         if name in anchor:
-            gap = value[: len(anchor[name])] - anchor[name].to(value.device)
+            old = anchor[name].to(value.device)
+            gap = (value if value.shape == old.shape else value[: len(old)]) - old
             weight = gap if importance is None else gap * importance[name].to(value.device)
             terms.append((weight * gap).sum())
     return torch.stack(terms).sum()

@@ -12,25 +12,12 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import one_hot
 
 from fcl_bench import Backbone, Client, Clients, ConfigError, Fit, Scores, StateDict, Task, grown, snapshot
 from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
-
-
-@dataclass(frozen=True)
-class Samples:
-    """All that a client holds."""
-
-    inputs: Tensor
-    labels: Tensor
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-    def __getitem__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        return self.inputs[positions], self.labels[positions]
+from fcl_bench.replay import Samples
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,187 @@
+"""FedEWC: elastic weight consolidation, federated. What mattered for earlier tasks is held in place.
+
+Paper: Kirkpatrick et al., "Overcoming catastrophic forgetting in neural networks", PNAS 2017, with the running sum of
+Schwarz et al., "Progress & Compress", ICML 2018; federated as the baseline of Zhang et al., "TARGET", ICCV 2023.
+
+Followed (``variant: corrected``, the default): when a task is over, every client computes the empirical Fisher
+information of its samples at the final global weights, from per-sample gradients of log p(label) over the classes of
+``ce_scope``, in eval mode; the server divides the sums by the number of samples and keeps F = decay F + F_task. In
+later tasks the local loss is cross-entropy + (penalty / 2) sum F (w - w*)^2 over the weights w* of the task before,
+backbone and old head rows; rows of new classes are free. F and w* go to the clients once per task, in an exchange of
+their own. For a linear head on frozen features the sum of squared gradients is computed in closed form.
+Deviates: penalty x F is capped at 1 / lr for each parameter, where a step of gradient descent already returns it to w*;
+beyond, training would diverge. A client that was absent when F was sent goes on with what it has.
+``variant: target_repo`` is what the published code does: its penalty is evaluated on another copy of the network than
+the one that is trained, so it has no gradient; what is left is plain averaging without weight decay, uniform over
+clients, with one more pass in training mode after each round, which moves BatchNorm's statistics.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Annotated, Literal, Unpack
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.functional import cross_entropy, one_hot, pad
+
+from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
+from fcl_bench.averaging import FederatedAveraging, Round, Training
+from fcl_bench.head import masked_targets
+from fcl_bench.losses import CrossEntropy, Network, outputs, squared_distance
+
+AT_ONCE = 1 << 26  # per-sample gradients held at a time, in numbers
+
+
+@dataclass(frozen=True)
+class Global:
+    """The state: the model, and how much each of its parameters matters to the tasks so far."""
+
+    weights: StateDict
+    importance: StateDict  # empty before the end of the first task
+
+
+@dataclass(frozen=True)
+class Curvature:
+    """A client's reply: sums over its samples of squared gradients."""
+
+    sums: StateDict
+    samples: int
+
+
+class Elastic(CrossEntropy):
+    """Cross-entropy and half of the squared distance from ``anchor``, each parameter weighed by its ``stiffness``."""
+
+    anchor: StateDict | None = None
+    stiffness: StateDict
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        """The loss of one batch."""
+        loss = super().training_step(batch, batch_idx)
+        if self.anchor is None:
+            return loss
+        return loss + squared_distance(self.network, self.anchor, self.stiffness) / 2
+
+
+class FedEWC:
+    """``penalty`` weighs the memory of earlier tasks, which fades by ``decay`` per task."""
+
+    exemplar_free = True
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        variant: Literal["corrected", "target_repo"] = "corrected",
+        penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 100.0,
+        decay: Annotated[float, Field(ge=0, le=1)] = 1.0,
+        **training: Unpack[Training],
+    ):
+        self.averaging, self.variant, self.decay = FederatedAveraging(**training), variant, decay
+        optimizer = self.averaging.optimizer
+        self.loss = Elastic(
+            Network(backbone), partial(optimizer, weight_decay=0) if variant == "target_repo" else optimizer
+        )
+        self.penalty = penalty
+        self.start = snapshot(self.loss.network)
+
+    def init(self) -> Global:
+        """The backbone's own weights, a head without rows, nothing that matters yet."""
+        return Global(self.start, {})
+
+    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+        """Hand out what matters, average round after round, then ask what matters now."""
+        if state.importance:
+            clients.map(self.keep, state)
+        weights = state.weights
+        for weights in self.averaging.learn(weights, task, clients, self.train):
+            yield replace(state, weights=weights)
+        if self.variant == "corrected":
+            final = Round(weights, self.averaging.columns(task), 0.0)
+            yield Global(weights, self.consolidated(state.importance, clients.map(self.fisher, final)))
+
+    def keep(self, client: Client, remembered: Global) -> None:
+        """At the client: remember the model of the task before, and what matters in it."""
+        client.memory["remembered"] = remembered
+
+    def train(self, client: Client, received: Round) -> Update:
+        """At the client: a few epochs, held back where it matters."""
+        self.remind(client.memory.get("remembered"), received.lr)
+        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
+        if self.variant == "corrected" or len(client.data) == 0:
+            return Update(weights, len(client.data))
+        outputs(self.loss.network.train(), client.data.tensors[0], self.averaging.batch_size)
+        return Update(snapshot(self.loss.network), 1)
+
+    def remind(self, remembered: Global | None, lr: float) -> None:
+        """Hold the loss to what is remembered, no stiffer than the learning rate can follow."""
+        if remembered is None:
+            self.loss.anchor = None
+            return
+        self.loss.anchor = remembered.weights
+        self.loss.stiffness = {
+            name: (self.penalty * value).clamp(max=1 / lr) for name, value in remembered.importance.items()
+        }
+
+    def fisher(self, client: Client, final: Round) -> Curvature:
+        """At the client: the squared gradients of its samples, summed."""
+        if len(client.data) == 0:
+            return Curvature({}, 0)
+        network = self.loss.network.loaded(final.weights).eval()
+        columns = client.data.labels.unique() if final.columns is None else final.columns
+        inputs, labels = client.data.tensors
+        squares = linear_fisher if isinstance(network.backbone, nn.Identity) else sampled_fisher
+        device = network.head.bias.device
+        sums = squares(network, inputs.to(device), labels.to(device), columns.to(device))
+        return Curvature({name: value.cpu() for name, value in sums.items()}, len(labels))
+
+    def consolidated(self, importance: StateDict, replies: Iterator[Curvature]) -> StateDict:
+        """F = decay F + F_task; head rows of new classes had no importance before."""
+        samples, totals = 0, dict[str, Tensor]()
+        for reply in replies:
+            samples += reply.samples
+            for name, value in reply.sums.items():
+                totals[name] = totals[name] + value if name in totals else value
+        now = {name: value / samples for name, value in totals.items()} or importance
+        if not importance or not totals:
+            return now
+        return {name: value + self.decay * widened(importance[name], len(value)) for name, value in now.items()}
+
+    def classifier(self, state: Global) -> nn.Module:
+        """The global model."""
+        return self.loss.network.loaded(state.weights).eval()
+
+
+def linear_fisher(network: Network, inputs: Tensor, labels: Tensor, columns: Tensor) -> StateDict:
+    """In closed form for a linear head on its inputs: the gradient of a sample is (p - y) x^T, so squares factor."""
+    with torch.no_grad():
+        logits, positions = masked_targets(network(inputs), labels, columns)
+        errors = (logits.softmax(dim=1) - one_hot(positions, logits.shape[1])).square()
+        weight, bias = torch.zeros_like(network.head.weight), torch.zeros_like(network.head.bias)
+        weight[columns], bias[columns] = errors.T @ inputs.square(), errors.sum(dim=0)
+        return {"head.weight": weight, "head.bias": bias}
+
+
+def sampled_fisher(network: Network, inputs: Tensor, labels: Tensor, columns: Tensor) -> StateDict:
+    """For any network: per-sample gradients by ``torch.func``, as many at a time as memory allows."""
+    parameters = {name: value.detach() for name, value in network.named_parameters()}
+    buffers = dict(network.named_buffers())
+
+    def negative_log_likelihood(weights: StateDict, sample: Tensor, position: Tensor) -> Tensor:
+        logits = functional_call(network, (weights, buffers), (sample[None],))
+        return cross_entropy(logits[:, columns], position[None])
+
+    per_sample = vmap(grad(negative_log_likelihood), in_dims=(None, 0, 0))
+    at_once = max(1, AT_ONCE // sum(value.numel() for value in parameters.values()))
+    positions = torch.searchsorted(columns, labels)
+    sums = {name: torch.zeros_like(value) for name, value in parameters.items()}
+    for part in torch.arange(len(labels), device=labels.device).split(min(at_once, 64)):
+        for name, gradients in per_sample(parameters, inputs[part], positions[part]).items():
+            sums[name] += gradients.square().sum(dim=0)
+    return sums
+
+
+def widened(values: Tensor, rows: int) -> Tensor:
+    """With zeros for head rows added since."""
+    return pad(values, (0, 0) * (values.dim() - 1) + (0, rows - len(values)))

@@ -1,0 +1,200 @@
+"""FediCaRL: iCaRL, federated. Clients keep a few herded exemplars; images are classified by the nearest exemplar mean.
+
+Paper: Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning", CVPR 2017; federated as the baseline
+of Zhang et al., "TARGET", ICCV 2023.
+
+Followed (``variant: corrected``, the default): each client has a hard budget of ``memory_size`` exemplars, memory_size /
+(classes it has seen) for each class. When a task is over it herds them with the final global features (normalised):
+greedily, each time the sample that brings the mean of the chosen nearest to the mean of the class, without repetition,
+so that the order is a ranking and shorter lists are prefixes. Local training is on current samples and exemplars
+together, with distillation from the global model of the task before, which goes to the clients once per task. The
+nearest-mean classifier uses the sums of normalised exemplar features that clients send after every task; the record
+has its accuracy and, under ``other_classifiers``, that of the linear head (or the other way round: ``predict``).
+Deviates: ``loss: ce_kd`` (default) is TARGET's cross-entropy over all classes seen + distillation at temperature 2;
+``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry class
+that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
+``variant: target_repo`` is what the published code does: no herding and no means; a client keeps *all* its old samples
+and trains with a random ``memory_size`` of them, drawn anew for every task (2000 there), uniform mean over clients.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Literal, Unpack
+
+import torch
+from pydantic import Field, PositiveFloat, PositiveInt
+from torch import Tensor, nn
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
+
+from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
+from fcl_bench.averaging import FederatedAveraging, Round, Training
+from fcl_bench.head import NearestMean
+from fcl_bench.losses import Distillation, Network, outputs
+from fcl_bench.replay import Samples
+
+
+@dataclass(frozen=True)
+class Means:
+    """Sums of normalised exemplar features, and how many there are, by class."""
+
+    totals: Tensor  # (classes, features)
+    counts: Tensor  # (classes,)
+
+    def __add__(self, other: "Means") -> "Means":
+        return Means(self.totals + other.totals, self.counts + other.counts)
+
+
+@dataclass(frozen=True)
+class Global:
+    """The state: one model, and the class means of its features."""
+
+    weights: StateDict
+    means: Means
+
+
+class Rehearsal(Distillation):
+    """``loss: bce`` of the paper or, if ``sigmoid`` is false, cross-entropy and distillation."""
+
+    sigmoid = False
+
+    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
+        """The loss of one batch."""
+        if not self.sigmoid:
+            return super().training_step(batch, batch_idx)
+        inputs, labels = batch
+        logits = self.network(inputs)
+        targets = one_hot(labels, logits.shape[1]).to(logits.dtype)
+        if self.taught:
+            with torch.no_grad():
+                targets[:, : self.taught] = self.teacher(inputs).sigmoid()
+        return binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(labels)
+
+
+class FediCaRL:
+    """``memory_size`` exemplars at each client; ``predict`` says which classifier gives the headline."""
+
+    def __init__(
+        self,
+        backbone: Backbone,
+        variant: Literal["corrected", "target_repo"] = "corrected",
+        memory_size: PositiveInt = 300,
+        loss: Literal["ce_kd", "bce"] = "ce_kd",
+        predict: Literal["nearest_mean", "linear"] = "nearest_mean",
+        distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0,
+        temperature: PositiveFloat = 2.0,
+        **training: Unpack[Training],
+    ):
+        self.averaging, self.variant, self.memory_size = FederatedAveraging(**training), variant, memory_size
+        self.predict = "linear" if variant == "target_repo" else predict
+        self.loss = Rehearsal(Network(backbone), self.averaging.optimizer, distillation, temperature)
+        self.loss.sigmoid = loss == "bce"
+        self.start = snapshot(self.loss.network)
+        self.features = backbone.features
+
+    def init(self) -> Global:
+        """The backbone's own weights, a head without rows, no means."""
+        return Global(self.start, self.no_means(0))
+
+    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+        """Hand out the teacher, average round after round, then let the clients choose what to keep."""
+        if len(state.weights["head.bias"]):
+            clients.map(self.keep_teacher, state.weights)
+        state = replace(state, means=self.no_means(task.seen))
+        for weights in self.averaging.learn(state.weights, task, clients, self.train):
+            state = replace(state, weights=weights)
+            yield state
+        keep = self.herd if self.variant == "corrected" else self.keep_all
+        yield replace(state, means=sum(clients.map(keep, state.weights), start=state.means))
+
+    def no_means(self, classes: int) -> Means:
+        """Nothing known of any class."""
+        totals = torch.zeros(classes, self.features, dtype=torch.float64)
+        return Means(totals, torch.zeros(classes, dtype=torch.int64))
+
+    def keep_teacher(self, client: Client, teacher: StateDict) -> None:
+        """At the client, when a task opens: remember the model before it; the published code draws its samples now."""
+        client.memory["teacher"] = teacher
+        if self.variant == "target_repo" and "past" in client.memory:
+            past = client.memory["past"]
+            chosen = torch.randperm(len(past))[: self.memory_size]
+            client.memory["exemplars"] = Samples(*past[chosen])
+
+    def train(self, client: Client, received: Round) -> Update:
+        """At the client: current samples and exemplars together, with the teacher's help."""
+        data = Samples(*client.data.tensors)
+        if "exemplars" in client.memory and len(data):
+            data = data + client.memory["exemplars"]
+        self.loss.load_teacher(client.memory.get("teacher"))
+        if received.columns is not None:  # exemplars may be of classes outside the scope
+            received = replace(received, columns=torch.cat([received.columns, data.labels]).unique())
+        weights = self.averaging.train(self.loss, data, data.labels, received)
+        samples = len(client.data)
+        return Update(weights, min(samples, 1) if self.variant == "target_repo" else samples)
+
+    def herd(self, client: Client, weights: StateDict) -> Means:
+        """At the client: choose exemplars anew within the budget, and tell the means of their features."""
+        old, backbone = client.memory.get("exemplars"), self.loss.network.loaded(weights).eval().backbone
+        new = Samples(*client.data.tensors)
+        pool = old + new if old else new
+        means = self.no_means(len(weights["head.bias"]))
+        if len(pool) == 0:
+            return means
+        features = normalize(outputs(backbone, pool.inputs).double())
+        share = self.memory_size // len(pool.labels.unique())
+        chosen = [
+            herded(features, positions, share) if label in new.labels else positions[:share]
+            for label in pool.labels.unique()
+            if len(positions := (pool.labels == label).nonzero().flatten())
+        ]
+        positions = torch.cat(chosen)
+        client.memory["exemplars"] = Samples(*pool[positions])
+        means.totals.index_add_(0, pool.labels[positions], features[positions])
+        return Means(means.totals, pool.labels[positions].bincount(minlength=len(means.counts)))
+
+    def keep_all(self, client: Client, weights: StateDict) -> Means:
+        """At the client, as published: every sample ever held stays at hand."""
+        past, new = client.memory.get("past"), Samples(*client.data.tensors)
+        if len(new):
+            client.memory["past"] = past + new if past else new
+        return self.no_means(len(weights["head.bias"]))
+
+    def classifier(self, state: Global) -> nn.Module:
+        """The one that ``predict`` names."""
+        return self.nearest_mean(state) if self.predict == "nearest_mean" else self.linear(state)
+
+    def other_classifiers(self, state: Global) -> dict[str, nn.Module]:
+        """The one that ``predict`` does not name, to be scored beside it."""
+        if self.variant == "target_repo":
+            return {}
+        if self.predict == "nearest_mean":
+            return {"linear": self.linear(state)}
+        return {"nearest_mean": self.nearest_mean(state)}
+
+    def linear(self, state: Global) -> nn.Module:
+        """The trained network with its head."""
+        return self.loss.network.loaded(state.weights).eval()
+
+    def nearest_mean(self, state: Global) -> nn.Module:
+        """The trained network's features, and the nearest class mean."""
+        return nn.Sequential(self.linear(state).backbone, NearestMean(state.means.totals, state.means.counts)).eval()
+
+
+def herded(features: Tensor, positions: Tensor, number: int) -> Tensor:
+    """Of the samples at ``positions``, the ``number`` whose running mean stays nearest to the mean of all, ranked.
+
+    >>> herded(torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 1, 2]), 2)  # the mean is 2
+    tensor([1, 2])
+    """
+    rows = features[positions]
+    goal, total, lengths = rows.mean(dim=0), torch.zeros_like(rows[0]), rows.square().sum(dim=1)
+    free = torch.ones(len(rows), dtype=torch.bool)
+    chosen = []
+    for count in range(1, min(number, len(rows)) + 1):
+        gain = (
+            2 * rows @ (count * goal - total) - lengths
+        )  # the larger, the nearer (total + row) / count is to the goal
+        best = int(torch.where(free, gain, -torch.inf).argmax())
+        chosen.append(best)
+        free[best] = False
+        total = total + rows[best]
+    return positions[torch.tensor(chosen, dtype=torch.int64)]
