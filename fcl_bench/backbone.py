@@ -16,7 +16,7 @@ from pydantic import PositiveFloat, PositiveInt
 from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError
-from fcl_bench.transforms import Colour, CropFlip, Normalise, Transform
+from fcl_bench.transforms import AUGMENTATIONS, Colour, Normalise, Transform
 from fcl_bench.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card
 
 
@@ -41,6 +41,10 @@ class BackboneConfig:
     ``input_size``, ``mean``, ``std`` and ``interpolation`` are those the network was trained with where they are None.
     Resized images are ``rounded`` to whole grey levels, as Pillow does, or kept as they come out of the interpolation.
     ``augment`` matters only while a trainable backbone trains, ``seed`` only to random weights.
+
+    ``stem: cifar`` begins a ResNet with a fresh 3x3 convolution and no pooling, for small images; ``width`` is how many
+    channels its first stage has, the next ones twice as many each. ``norm`` is what a trainable backbone has in place
+    of BatchNorm: GroupNorm, or BatchNorm with statistics and weights that stay as they were loaded.
     """
 
     name: str
@@ -51,8 +55,11 @@ class BackboneConfig:
     interpolation: Literal["bilinear", "bicubic", "nearest"] | None = None
     rounded: bool = True
     trainable: bool = False
-    augment: Literal["none", "crop_flip"] = "none"
+    augment: Literal["none", "crop_flip", "crop_flip_brightness", "resized_crop_flip"] = "none"
     seed: int = 0
+    stem: Literal["standard", "cifar"] = "standard"
+    norm: Literal["bn", "gn", "frozen_bn"] = "bn"
+    width: PositiveInt | None = None
 
     def __post_init__(self) -> None:
         if self.name == "none" and self.trainable:
@@ -61,6 +68,27 @@ class BackboneConfig:
             raise ConfigError(
                 f"backbone.weights=bundled exists for {BUNDLED} only: for another network set "
                 f"backbone=timm backbone.name={self.name}, which downloads weights."
+            )
+        self._check_changes()
+
+    def _check_changes(self) -> None:
+        """What a look at the settings alone can tell about changes to the network."""
+        if self.name == "none" and (self.stem != "standard" or self.width is not None):
+            raise ConfigError("backbone=none has no layers to change: set backbone.stem=standard backbone.width=null.")
+        if self.width is not None and self.weights != "none":
+            raise ConfigError(
+                f"backbone.width={self.width} makes a network that backbone.weights={self.weights} does not fit: "
+                "set backbone.weights=none or backbone.width=null."
+            )
+        if self.norm != "bn" and not self.trainable:
+            raise ConfigError(
+                f"backbone.norm={self.norm} is for training, but this backbone is frozen and its features need its own "
+                "BatchNorm: set backbone.norm=bn or backbone.trainable=true."
+            )
+        if self.norm == "frozen_bn" and self.weights == "none":
+            raise ConfigError(
+                "backbone.norm=frozen_bn keeps what BatchNorm has learnt, but with backbone.weights=none it has learnt "
+                "nothing: set backbone.weights to trained ones, or backbone.norm=gn."
             )
 
     def transform(self) -> Transform:
@@ -95,7 +123,7 @@ class BackboneConfig:
         transform = self.transform()
         return nn.Sequential(
             OrderedDict(
-                augment=CropFlip() if self.augment == "crop_flip" else nn.Identity(),
+                augment=AUGMENTATIONS[self.augment](),
                 normalise=Normalise(transform.mean, transform.std),
                 model=nn.Flatten() if self.name == "none" else deepcopy(self._initial()),
             )
@@ -109,4 +137,4 @@ class BackboneConfig:
         return Backbone(self.network().eval()(inputs[:1]).shape[1], True, self.network)
 
     def _initial(self) -> nn.Module:
-        return load_network(self.name, self.weights, self.seed)
+        return load_network(self.name, self.weights, self.seed, self.stem, self.norm, self.width)

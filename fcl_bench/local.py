@@ -16,6 +16,7 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
+from fcl_bench.errors import ConfigError, choices
 from fcl_bench.threads import threads_for
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
@@ -55,6 +56,16 @@ class _Settings:
     precision: Precision = "32-true"
     gradient_clip: Annotated[float, Field(gt=0)] | None = None
     deterministic: bool = False
+    compile: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.compile is None or self.compile in torch.compiler.list_backends(exclude_tags=()):
+            return
+        usual = {*torch.compiler.list_backends(), "eager", "aot_eager"}  # the last two: for finding errors
+        raise ConfigError(
+            f"Expected local.compile to be null or a backend of torch.compile ({choices(self.compile, usual)}), "
+            f"but got {self.compile}."
+        )
 
 
 class FabricFit(_Settings):
@@ -67,7 +78,7 @@ class FabricFit(_Settings):
         if len(data) == 0:
             return
         self._set_up(module)
-        _begin(module, data, batch_size)
+        _begin(module, data, batch_size, self.compile)
         with threads_for(_parameters(module)), _deterministic(self.deterministic):
             optimizer: Any = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for _ in range(epochs):
@@ -97,7 +108,7 @@ class TrainerFit(_Settings):
         """See :class:`Fit`. A new Trainer each time: a used one would train its next model for no steps at all."""
         if len(data) == 0:
             return
-        _begin(module, data, batch_size)
+        _begin(module, data, batch_size, self.compile)
         with threads_for(_parameters(module)), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
                 max_epochs=epochs,
@@ -128,8 +139,14 @@ def _parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _begin(module: nn.Module, data: Batches, batch_size: int) -> None:
-    """Training mode; but a batch of one has no spread to normalise by: BatchNorm then uses its running statistics."""
+def _begin(module: nn.Module, data: Batches, batch_size: int, backend: str | None) -> None:
+    """Training mode; but a batch of one has no spread to normalise by: BatchNorm then uses its running statistics.
+
+    The networks of the loss are compiled at their first fit; a second ``compile`` would start from nothing again.
+    """
+    for network in module.children():
+        if backend is not None and network._compiled_call_impl is None:
+            network.compile(backend=backend)
     module.train()
     if min(len(data), batch_size) == 1:
         for layer in module.modules():

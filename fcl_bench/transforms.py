@@ -1,11 +1,13 @@
 """From the images a data set reads to what a network sees: resize, augment, normalise."""
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
+from torch.nn.functional import grid_sample, pad
 
 from fcl_bench.errors import ConfigError
 
@@ -98,3 +100,64 @@ class CropFlip(nn.Module):
             columns[:, None, None, :],
         )
         return pad(images, [self.margin] * 4)[tuple(index.to(images.device) for index in place)]
+
+
+class Brightness(nn.Module):
+    """While training, each image is made up to 63/255 darker or brighter."""
+
+    spread = 63 / 255
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to the same shape; cut to whole grey levels, as torchvision's ColorJitter does."""
+        if not self.training:
+            return images
+        factors = torch.empty(len(images), 1, 1, 1).uniform_(1 - self.spread, 1 + self.spread)
+        return (images * factors.to(images.device)).clamp(0, 255).to(images.dtype)
+
+
+class ResizedCropFlip(nn.Module):
+    """While training, a random part of each image is enlarged to the whole, and mirrored half of the time."""
+
+    def forward(self, images: Tensor) -> Tensor:
+        """(n, 3, h, w) to the same shape; bilinear, and nothing from outside the part shines in at its edges."""
+        if not self.training:
+            return images
+        n, _, height, width = images.shape
+        top, left, tall, wide = random_parts(n, height, width)
+        mirrored = torch.rand(n, 1) < 0.5
+        rows, columns = _sampled(top, tall, height), _sampled(left, wide, width)
+        columns = torch.where(mirrored, columns.flip(1), columns)
+        shape = (n, height, width)
+        grid = torch.stack((columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)), dim=3)
+        made = grid_sample(images.float(), grid.to(images.device), padding_mode="border", align_corners=False)
+        return made.round().to(images.dtype)
+
+
+def random_parts(n: int, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Top, left, height and width of a part of each image, in whole pixels, as torchvision's RandomResizedCrop draws.
+
+    8 to 100 % of the area, 3:4 to 4:3 (log-uniform), the first of ten attempts that fits; if none does, the first is
+    cut to the image.
+    """
+    area = height * width * torch.empty(n, 10).uniform_(0.08, 1)
+    ratio = torch.empty(n, 10).uniform_(math.log(3 / 4), math.log(4 / 3)).exp()
+    tall, wide = (area / ratio).sqrt().round().long(), (area * ratio).sqrt().round().long()
+    first = ((tall <= height) & (wide <= width)).int().argmax(1, keepdim=True)
+    tall, wide = tall.gather(1, first)[:, 0].clamp(1, height), wide.gather(1, first)[:, 0].clamp(1, width)
+    down, right = torch.randint(2**31, (2, n))
+    return down % (height - tall + 1), right % (width - wide + 1), tall, wide
+
+
+def _sampled(start: Tensor, length: Tensor, side: int) -> Tensor:
+    """Where, on grid_sample's scale from -1 to 1, ``side`` pixels lie that are spread over a part of it: (n, side)."""
+    inside = (torch.arange(side) + 0.5) * length[:, None] / side - 0.5
+    inside = torch.minimum(inside.clamp(min=0), length[:, None] - 1)
+    return (2 * (start[:, None] + inside) + 1) / side - 1
+
+
+AUGMENTATIONS: dict[str, Callable[[], nn.Module]] = {
+    "none": nn.Identity,
+    "crop_flip": CropFlip,
+    "crop_flip_brightness": lambda: nn.Sequential(CropFlip(), Brightness()),
+    "resized_crop_flip": ResizedCropFlip,
+}

@@ -12,9 +12,15 @@ from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError, UserError, choices
 from fcl_bench.seeds import derive, seeded
+from fcl_bench.surgery import change_norm, cifar_stem
 
 # Names of this benchmark -> the network and weights they mean in timm, where the plain names mean others.
-TIMM_NAMES = {"efficientnet_lite0": "tf_efficientnet_lite0", "resnet18": "resnet18.tv_in1k"}
+TIMM_NAMES = {
+    "efficientnet_lite0": "tf_efficientnet_lite0",
+    "resnet18": "resnet18.tv_in1k",
+    "resnet18_cifar": "resnet18.tv_in1k",
+    "resnet18_small": "resnet18.tv_in1k",
+}
 BUNDLED = "efficientnet_lite0"
 
 
@@ -31,18 +37,31 @@ def timm_card(name: str) -> Any:
 
 
 @lru_cache(maxsize=1)
-def load_network(name: str, weights: str, seed: int) -> nn.Module:
+def load_network(
+    name: str, weights: str, seed: int, stem: str = "standard", norm: str = "bn", width: int | None = None
+) -> nn.Module:
     """The network without classifier, on the CPU; shared between callers, who copy it before they change it.
 
-    ``weights`` is ``bundled``, ``pretrained``, ``none`` (random, from ``seed``) or the path of a state dict.
+    ``weights`` is ``bundled``, ``pretrained``, ``none`` (random, from ``seed``) or the path of a state dict; they are
+    in the network before ``stem`` and ``norm`` change it.
     """
+    network = _loaded(name, weights, seed, width)
+    if stem == "cifar":
+        with seeded(derive(seed, "backbone", "stem")):
+            cifar_stem(network, name)
+    if norm != "bn":
+        change_norm(network, norm, name)
+    return network
+
+
+def _loaded(name: str, weights: str, seed: int, width: int | None) -> nn.Module:
     import timm
 
     card = timm_card(name)
     with seeded(derive(seed, "backbone")):
         if weights == "pretrained":
             return _downloaded(name, card)
-        network = timm.create_model(TIMM_NAMES.get(name, name), num_classes=0)
+        network = timm.create_model(TIMM_NAMES.get(name, name), num_classes=0, channels=_channels(name, width))
     if weights == "bundled":
         _load(network, _bundled_state(network), "The bundled file", name)
     elif weights != "none":
@@ -84,6 +103,19 @@ def digest(network: nn.Module) -> str:
         found.update(key.encode())
         found.update(value.reshape(-1).view(torch.uint8).numpy().data)
     return found.hexdigest()
+
+
+def _channels(name: str, width: int | None) -> tuple[int, ...] | None:
+    """Of the four stages of a ResNet; None, which timm takes for "not given", where they are to stay as they are."""
+    if width is None:
+        return None
+    from timm.models import is_model_in_modules
+
+    if not is_model_in_modules(TIMM_NAMES.get(name, name), "resnet"):
+        raise ConfigError(
+            f"backbone.width={width} is for ResNets, but {name} is none of timm's: set backbone.width=null."
+        )
+    return tuple(width * 2**stage for stage in range(4))
 
 
 def _downloaded(name: str, card: Any) -> nn.Module:

@@ -26,8 +26,9 @@ from torch.nn.functional import interpolate
 
 import fcl_bench.configs
 from fcl_bench.backbone import Backbone, BackboneConfig
+from fcl_bench.config import build, composed
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.transforms import CropFlip, Normalise, Transform
+from fcl_bench.transforms import Brightness, CropFlip, Normalise, Transform
 from fcl_bench.weights import digest, load_network
 
 HALF = (0.5, 0.5, 0.5)
@@ -335,5 +336,16 @@ def test_every_yaml_says_what_it_is_and_builds(path: Path) -> None:
     elif path.stem != "timm":
         assert root.backbone.name == path.stem
     config = instantiate(root.backbone, _convert_="all")
-    expected_size = {"efficientnet_lite0": 48, "resnet18": 224, "none": None, "timm": 160}[path.stem]
-    assert config.transform().size == expected_size
+    sizes = {"efficientnet_lite0": 48, "resnet18": 224, "resnet18_cifar": 32, "resnet18_small": 32, "timm": 160}
+    assert config.transform().size == sizes.get(path.stem)
+
+
+@pytest.mark.parametrize(("name", "features"), [("resnet18_cifar", 512), ("resnet18_small", 128)])
+def test_resnets_for_small_images_train_from_random_weights(name: str, features: int) -> None:
+    config = build(composed("method=finetune", f"backbone={name}", "seed=3").backbone)
+    assert (config.weights, config.seed, config.trainable) == ("none", 3, True)
+    colours = [0.5071, 0.4867, 0.4408], [0.2675, 0.2565, 0.2761]
+    assert config.transform() == Transform(32, "bilinear", *colours)
+    backbone = config.for_methods(images(1, 32))
+    assert backbone.features == features
+    assert [type(layer) for layer in backbone.build().augment] == [CropFlip, Brightness]

@@ -24,7 +24,7 @@ def choice(path: Path) -> str:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=choice)
 def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
-    method = [] if path.parent.name in ("method", "experiment") else ["method=afcl"]
+    method = [] if path.parent.name in ("method", "experiment") else ["method=finetune"]  # takes any backbone
     config = composed(*method, choice(path), *NEEDED.get(choice(path), []))
     written = OmegaConf.load(path)
     if path.parent.name == "protocol":
@@ -90,6 +90,7 @@ OTHER_RESULT = (
     "method.lr=0.02",
     "method.optimizer.momentum=0.8",
     "local.gradient_clip=1",
+    "local.compile=eager",
     "stream=iid",
     "stream.tasks=2",
     "partition=iid",
@@ -99,6 +100,10 @@ OTHER_RESULT = (
     "limit_test=50",
     "dataset.data_seed=1",
     "backbone.trainable=true",
+    "+backbone.stem=cifar",
+    "+backbone.norm=gn",
+    "+backbone.width=16",
+    "+backbone.augment=resized_crop_flip",
 )
 
 

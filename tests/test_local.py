@@ -4,6 +4,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from fcl_bench.config import build, composed
+from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, grown, masked_targets
 from fcl_bench.local import FabricFit, TrainerFit, shuffled
 from fcl_bench.message import snapshot
@@ -81,6 +83,95 @@ def test_precision_reaches_the_loop(kind):
     assert weight.dtype == torch.float32
     assert not torch.equal(weight, plain_loop().weight)
     torch.testing.assert_close(weight, plain_loop().weight, atol=0.05, rtol=0.1)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+@pytest.mark.parametrize("wanted", [True, False])
+def test_deterministic_algorithms_last_as_long_as_the_loop(kind, wanted):
+    class Witness(Loss):
+        def training_step(self, batch, batch_idx):
+            seen.append(torch.are_deterministic_algorithms_enabled())
+            return super().training_step(batch, batch_idx)
+
+    seen = []
+    trained(kind(accelerator="cpu", deterministic=wanted), Witness(), samples=32, epochs=1)
+    assert seen == [wanted, wanted]
+    assert not torch.are_deterministic_algorithms_enabled()
+
+
+@pytest.mark.parametrize(("kind", "name"), [(FabricFit, "Fabric"), (TrainerFit, "Trainer")])
+def test_accelerator_and_precision_reach_lightning(kind, name, monkeypatch):
+    def spy(**settings):
+        given.update(settings)
+        return original(**settings | {"accelerator": "cpu"})
+
+    given, original = {}, getattr(L, name)
+    monkeypatch.setattr(L, name, spy)
+    trained(kind(accelerator="cuda", precision="bf16-mixed"), epochs=1)
+    assert (given["accelerator"], given["precision"], given["devices"]) == ("cuda", "bf16-mixed", 1)
+
+
+@pytest.fixture(scope="module")
+def witness():
+    """A backend of torch.compile that runs what it is given as it is, and keeps it."""
+
+    def keep(graph, inputs):
+        seen.append(graph)
+        return graph.forward
+
+    seen = []
+    torch._dynamo.register_backend(keep, name="witness")
+    return seen
+
+
+@pytest.fixture
+def graphs(witness):
+    """What the backend ``witness`` was asked to compile."""
+    torch._dynamo.reset()
+    witness.clear()
+    return witness
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+@pytest.mark.parametrize("backend", ["witness", "aot_eager"])
+def test_a_compiled_network_gets_the_weights_of_a_plain_loop(kind, backend, graphs):
+    fit, module = kind(accelerator="cpu", compile=backend), Loss()
+    start = snapshot(plain_loop(epochs=0))
+    for _ in range(2):
+        module.network.load_state_dict(start)
+        torch.manual_seed(2)
+        fit(module, data(), 3, 16)
+        torch.testing.assert_close(module.network.weight, plain_loop().weight)
+    assert list(snapshot(module)) == ["network.weight", "network.bias"]
+    if backend == "witness":  # for batches of 16 and for the last one; the second fit uses what the first compiled
+        assert 1 <= len(graphs) <= 2
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_other_settings_reach_a_compiled_network(kind, graphs):
+    fit = kind(accelerator="cpu", compile="witness", gradient_clip=0.05, deterministic=True)
+    torch.testing.assert_close(trained(fit).network.weight, plain_loop(clip=0.05).weight)
+    half = trained(kind(accelerator="cpu", compile="witness", precision="bf16-mixed")).network.weight
+    assert not torch.equal(half, plain_loop().weight)
+    torch.testing.assert_close(half, plain_loop().weight, atol=0.05, rtol=0.1)
+    assert len(graphs) > 1
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_nothing_is_compiled_by_default(kind):
+    torch._dynamo.utils.counters.clear()
+    trained(kind(accelerator="cpu"))
+    assert not torch._dynamo.utils.counters["frames"]
+
+
+@pytest.mark.parametrize("choice", ["local=fabric", "local=trainer"])
+def test_an_unknown_backend_is_answered_with_the_known_ones(choice):
+    config = composed("method=joint", choice, "local.compile=inducter")
+    for node in (config.local, config.method.fit):
+        with pytest.raises(
+            ConfigError, match=r"local\.compile to be null or .*\(inductor, aot_eager,.* but got inducter"
+        ):
+            build(node)
 
 
 @pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
