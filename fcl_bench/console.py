@@ -93,8 +93,9 @@ class View:
 
     def answered(self, exchange: Exchange) -> None:
         """A client has answered."""
+        number = min(self._done + 1, self._per_task)  # what follows the last round belongs to it
         text = (
-            f"task {exchange.task + 1} of {self._tasks}, round {self._done % self._per_task + 1} of {self._per_task}, "
+            f"task {exchange.task + 1} of {self._tasks}, round {number} of {self._per_task}, "
             f"{exchange.function}: {exchange.answered} of {exchange.asked} clients"
         )
         self._progress.update(self._bar, description=text)
@@ -133,6 +134,9 @@ class View:
         table.add_column("value", justify="right")
         for name, text in FINAL.items():
             table.add_row(text, _number(result["metrics"][name]))
+        for name, other in result["other_classifiers"].items():
+            text = f"{FINAL['average_accuracy']}, {name.replace('_', ' ')} classifier"
+            table.add_row(text, _number(other["metrics"]["average_accuracy"]))
         traffic, seconds = result["traffic"], result["seconds"]
         table.add_section()
         table.add_row(
@@ -140,6 +144,7 @@ class View:
         )
         table.add_row("exchanges", str(int(traffic["exchanges"])))
         table.add_row("client / server time (s)", f"{seconds['client']:.2f} / {seconds['server']:.2f}")
+        table.add_row("stored at clients (MB)", f"{result['metrics']['stored_bytes'] / 1e6:.2f}")
         table.add_row("peak memory (MB)", f"{result['metrics']['peak_memory_mb']:.0f}")
         self.console.print("", table)
         self._line(f"record: {folder}")

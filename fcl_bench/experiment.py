@@ -6,7 +6,7 @@ from fcl_bench.config import build
 from fcl_bench.console import View
 from fcl_bench.evaluate import predict
 from fcl_bench.federation import Meter
-from fcl_bench.method import facts
+from fcl_bench.method import facts, other_classifiers
 from fcl_bench.record import Record
 from fcl_bench.summary import Result
 from fcl_bench.world import World, deal, prepare, step
@@ -37,7 +37,10 @@ def learn(world: World, record: Record, view: View) -> Result:
         for state in meter.learn(method, state, clients):
             view.round()
         predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order)
-        checkpoint = step(checkpoint, state, predictions, federation, clients, meter)
+        others = {
+            name: predict(other, world.test, world.stream.order) for name, other in other_classifiers(method, state)
+        }
+        checkpoint = step(checkpoint, state, predictions, others, federation, clients, meter)
         result = record.save(checkpoint)
         logger.log(record.folder, result)
         view.learned(task, result)

@@ -17,7 +17,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError, choices
-from fcl_bench.threads import threads_for
+from fcl_bench.threads import threads_for, work
 
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 
@@ -79,7 +79,7 @@ class FabricFit(_Settings):
             return
         self._set_up(module)
         _begin(module, data, batch_size, self.compile)
-        with threads_for(_parameters(module)), _deterministic(self.deterministic):
+        with threads_for(work(module)), _deterministic(self.deterministic):
             optimizer: Any = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for _ in range(epochs):
                 for number, positions in enumerate(shuffled(len(data), batch_size)):
@@ -109,7 +109,7 @@ class TrainerFit(_Settings):
         if len(data) == 0:
             return
         _begin(module, data, batch_size, self.compile)
-        with threads_for(_parameters(module)), _quiet(), _deterministic(self.deterministic):
+        with threads_for(work(module)), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
                 max_epochs=epochs,
                 accelerator=self.accelerator,
@@ -133,10 +133,6 @@ class _Epochs:
     def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
         for positions in shuffled(len(self.data), self.batch_size):
             yield self.data[positions]
-
-
-def _parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _begin(module: nn.Module, data: Batches, batch_size: int, backend: str | None) -> None:

@@ -13,6 +13,7 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, masked_targets
 from fcl_bench.message import StateDict
+from fcl_bench.threads import threads_for, work
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound
 
@@ -38,7 +39,8 @@ class Network(nn.Module):
 def outputs(module: nn.Module, inputs: Tensor, batch_size: int = 256) -> Tensor:
     """What a module, in the mode it is in, makes of many inputs: in batches on its device, gathered on the CPU."""
     device = next((value.device for value in module.parameters()), inputs.device)
-    return torch.cat([module(part.to(device)).cpu() for part in inputs.split(batch_size)])
+    with threads_for(work(module)):
+        return torch.cat([module(part.to(device)).cpu() for part in inputs.split(batch_size)])
 
 
 class CrossEntropy(L.LightningModule):

@@ -33,7 +33,7 @@ A method may do one remote thing only: ask the clients to run one of its functio
 With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Protocol, runtime_checkable
 
 from torch import nn
@@ -51,6 +51,9 @@ class Method(Protocol):
     Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
     a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (no
     training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end).
+
+    One ability is found by its presence: ``other_classifiers(state)``, a dict of further classifiers by name, whose
+    accuracy the record has beside that of ``classifier``.
     """
 
     def init(self) -> State:
@@ -67,6 +70,12 @@ class Method(Protocol):
 
 
 FACTS = ("exact", "exemplar_free", "needs_frozen_backbone")
+
+
+def other_classifiers(method: Any, state: State) -> Iterable[tuple[str, nn.Module]]:
+    """Further classifiers of a state, by name, if the method has ``other_classifiers(state)``: scored, not ranked."""
+    found = getattr(method, "other_classifiers", None)
+    return found(state).items() if found else ()
 
 
 def facts(method: object) -> dict[str, bool]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -48,7 +48,7 @@ class Record:
         From here on ``result.json`` says "interrupted" until the run is complete, whatever ends it.
         """
         self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
-        self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), ())
+        self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), (), {})
         self._refuse_another_run()
         new = not self.folder.exists()
         with self._locked():
@@ -87,7 +87,8 @@ class Record:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
         self._checkpoint = checkpoint
         predictions = io.BytesIO()
-        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets)
+        arrays: dict[str, Any] = {f"predictions_{name}": rows.numpy() for name, rows in checkpoint.others.items()}
+        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets, **arrays)
         self._write("predictions.npz", predictions.getvalue())
         result = self._save_result("interrupted")
         self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))

@@ -27,20 +27,18 @@ class Checkpoint:
     memories: dict[int, Any]  # what clients keep, by client
     predictions: Tensor  # (finished tasks, test samples), original labels
     costs: tuple[dict[str, float], ...]  # traffic, seconds and memory after each finished task
+    others: dict[str, Tensor]  # predictions of a method's other classifiers, by name
 
 
 def summarise(
     config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint
 ) -> Result:
     """Every metric after every finished task; ``facts`` are what the method declares about itself."""
-    predictions = checkpoint.predictions.numpy()
-    task_of = test_tasks(stream, len(targets))
-    registered_in = np.array([*first_tasks(stream), len(stream.tasks)])  # the last entry: never
-    scores = curves(predictions, targets, task_of, since=registered_in[stream.number[targets]])
-    values: dict[str, Any] = {name: _plain(curve) for name, curve in scores.items()}
+    scores = _scores(checkpoint.predictions, stream, targets)
+    values = scores["curves"]
     for name in checkpoint.costs[0] if checkpoint.costs else ():
         values[name] = [cost[name] for cost in checkpoint.costs]
-    last = {name: curve[-1] if curve else None for name, curve in values.items()}
+    last = _last(values)
     return {
         "schema": SCHEMA,
         "run_id": run_id(config),
@@ -54,11 +52,29 @@ def summarise(
         "stream": {**stream.parameters, "hash": stream.hash},
         "metrics": last,
         "curves": values,
-        "matrix": [_plain(row) for row in accuracy_matrix(predictions, targets, task_of)],
+        "matrix": scores["matrix"],
+        "other_classifiers": {
+            name: found | {"metrics": _last(found["curves"])}
+            for name, predictions in checkpoint.others.items()
+            if (found := _scores(predictions, stream, targets))
+        },
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(),
     }
+
+
+def _scores(predictions: Tensor, stream: Stream, targets: np.ndarray) -> dict[str, Any]:
+    """Curves and matrix of a classifier."""
+    task_of, rows = test_tasks(stream, len(targets)), predictions.numpy()
+    registered_in = np.array([*first_tasks(stream), len(stream.tasks)])  # the last entry: never
+    found = curves(rows, targets, task_of, since=registered_in[stream.number[targets]])
+    matrix = [_plain(row) for row in accuracy_matrix(rows, targets, task_of)]
+    return {"curves": {name: _plain(curve) for name, curve in found.items()}, "matrix": matrix}
+
+
+def _last(values: dict[str, list[Any]]) -> dict[str, Any]:
+    return {name: curve[-1] if curve else None for name, curve in values.items()}
 
 
 def test_tasks(stream: Stream, samples: int) -> np.ndarray:

@@ -61,7 +61,7 @@ class World:
 
     def start(self, state: Any) -> Checkpoint:
         """Before the first task."""
-        return Checkpoint(state, {}, torch.zeros(0, len(self.test), dtype=torch.int64), ())
+        return Checkpoint(state, {}, torch.zeros(0, len(self.test), dtype=torch.int64), (), {})
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,13 @@ def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]
 
 
 def step(
-    before: Checkpoint, state: Any, predictions: np.ndarray, federation: Federation, clients: Clients, meter: Meter
+    before: Checkpoint,
+    state: Any,
+    predictions: np.ndarray,
+    others: dict[str, np.ndarray],
+    federation: Federation,
+    clients: Clients,
+    meter: Meter,
 ) -> Checkpoint:
     """What is known after one task more; traffic and seconds add up."""
     past = before.costs[-1] if before.costs else {}
@@ -115,5 +121,11 @@ def step(
     costs = {name: past.get(name, 0) + value for name, value in spent.items()}
     costs["stored_bytes"] = federation.stored_bytes
     costs["peak_memory_mb"] = peak_memory_mb()
-    rows = torch.cat([before.predictions, torch.from_numpy(predictions)[None]])
-    return Checkpoint(state, federation.memories, rows, (*before.costs, costs))
+    rows = _appended(before.predictions, predictions)
+    other_rows = {name: _appended(before.others.get(name), row) for name, row in others.items()}
+    return Checkpoint(state, federation.memories, rows, (*before.costs, costs), other_rows)
+
+
+def _appended(rows: Tensor | None, row: np.ndarray) -> Tensor:
+    new = torch.from_numpy(row)[None]
+    return new if rows is None else torch.cat([rows, new])

@@ -27,10 +27,11 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, one_hot, pad
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
+from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot, threads_for
 from fcl_bench.averaging import FederatedAveraging, Round, Training
 from fcl_bench.head import masked_targets
 from fcl_bench.losses import CrossEntropy, Network, outputs, squared_distance
+from fcl_bench.threads import work
 
 AT_ONCE = 1 << 26  # per-sample gradients held at a time, in numbers
 
@@ -133,7 +134,8 @@ class FedEWC:
         inputs, labels = client.data.tensors
         squares = linear_fisher if isinstance(network.backbone, nn.Identity) else sampled_fisher
         device = network.head.bias.device
-        sums = squares(network, inputs.to(device), labels.to(device), columns.to(device))
+        with threads_for(work(network)):
+            sums = squares(network, inputs.to(device), labels.to(device), columns.to(device))
         return Curvature({name: value.cpu() for name, value in sums.items()}, len(labels))
 
     def consolidated(self, importance: StateDict, replies: Iterator[Curvature]) -> StateDict:

@@ -3,16 +3,16 @@
 Paper: Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learning", CVPR 2017; federated as the baseline
 of Zhang et al., "TARGET", ICCV 2023.
 
-Followed (``variant: corrected``, the default): each client has a hard budget of ``memory_size`` exemplars, memory_size /
-(classes it has seen) for each class. When a task is over it herds them with the final global features (normalised):
+Followed (``variant: corrected``, the default): each client has a hard budget of ``memory_size`` exemplars, the same
+number for each class it has seen. When a task is over it herds them with the final global features (normalised):
 greedily, each time the sample that brings the mean of the chosen nearest to the mean of the class, without repetition,
 so that the order is a ranking and shorter lists are prefixes. Local training is on current samples and exemplars
 together, with distillation from the global model of the task before, which goes to the clients once per task. The
 nearest-mean classifier uses the sums of normalised exemplar features that clients send after every task; the record
 has its accuracy and, under ``other_classifiers``, that of the linear head (or the other way round: ``predict``).
 Deviates: ``loss: ce_kd`` (default) is TARGET's cross-entropy over all classes seen + distillation at temperature 2;
-``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry class
-that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
+``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry
+class that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
 ``variant: target_repo`` is what the published code does: no herding and no means; a client keeps *all* its old samples
 and trains with a random ``memory_size`` of them, drawn anew for every task (2000 there), uniform mean over clients.
 """
@@ -140,16 +140,19 @@ class FediCaRL:
         if len(pool) == 0:
             return means
         features = normalize(outputs(backbone, pool.inputs).double())
-        share = self.memory_size // len(pool.labels.unique())
-        chosen = [
-            herded(features, positions, share) if label in new.labels else positions[:share]
-            for label in pool.labels.unique()
-            if len(positions := (pool.labels == label).nonzero().flatten())
-        ]
-        positions = torch.cat(chosen)
+        positions = self.chosen(features, pool.labels, again=new.labels)
         client.memory["exemplars"] = Samples(*pool[positions])
         means.totals.index_add_(0, pool.labels[positions], features[positions])
         return Means(means.totals, pool.labels[positions].bincount(minlength=len(means.counts)))
+
+    def chosen(self, features: Tensor, labels: Tensor, again: Tensor) -> Tensor:
+        """Positions of the exemplars: classes ``again`` are herded, the lists of the others cut to their new share."""
+        classes, fresh = labels.unique(), set(again.tolist())
+        share, found = self.memory_size // len(classes), []
+        for label in classes.tolist():
+            positions = (labels == label).nonzero().flatten()
+            found.append(herded(features, positions, share) if label in fresh else positions[:share])
+        return torch.cat(found)
 
     def keep_all(self, client: Client, weights: StateDict) -> Means:
         """At the client, as published: every sample ever held stays at hand."""

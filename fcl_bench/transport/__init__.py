@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
 from fcl_bench.seeds import derive, seeded
+from fcl_bench.threads import threads_for
 
 if TYPE_CHECKING:
     from fcl_bench.federation import Client
@@ -32,8 +33,11 @@ class Transport(Protocol):
 def call(
     function: Callable[..., Any], client: "Client", message: tuple[Any, ...], place: tuple[int, ...]
 ) -> tuple[Any, float]:
-    """Run one client call with its own randomness, so that neither order nor place of the calls can matter."""
-    with seeded(derive(*place, client.id)):
+    """Run one client call with its own randomness, so that neither order nor place of the calls can matter.
+
+    It has one thread; a function that has large tensors to work on asks for more by ``threads_for``.
+    """
+    with seeded(derive(*place, client.id)), threads_for(0):
         start = perf_counter()
         reply = function(client, *message)
         return reply, perf_counter() - start
