@@ -27,6 +27,12 @@ def catalogue() -> dict[str, dict[str, str]]:
     return found
 
 
+def config_file(name: str) -> str | None:
+    """The text of a YAML file, such as ``method/afcl``, in the first package that has it."""
+    found = (files(package) / f"{name}.yaml" for package in packages())
+    return next((file.read_text() for file in found if file.is_file()), None)
+
+
 def _description(text: str) -> str:
     r"""The first comment line that is not a directive to Hydra.
 

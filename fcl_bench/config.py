@@ -9,7 +9,6 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterator
-from importlib.resources import files
 from pathlib import Path
 from pydoc import ErrorDuringImport, locate
 from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
@@ -22,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
-from fcl_bench.catalogue import GROUPS, catalogue, packages
+from fcl_bench.catalogue import GROUPS, catalogue, config_file, packages
 from fcl_bench.errors import ConfigError, UserError, choices
 from fcl_bench.explain import explained
 
@@ -78,7 +77,7 @@ def check(config: DictConfig) -> None:
 
 def _check_protocol(config: DictConfig) -> None:
     """A record that names a protocol must have followed it."""
-    fixed = _leaves(_protocol(config.protocol))
+    fixed = flattened(_protocol(config.protocol))
     wanted = fixed | {f"method.{key}": config.budget[key] for key in config.budget if key in config.method}
     for place, value in wanted.items():
         found = OmegaConf.select(config, place)
@@ -91,19 +90,18 @@ def _check_protocol(config: DictConfig) -> None:
 
 def _protocol(name: str) -> Any:
     """What the YAML of a protocol sets."""
-    for package in packages():
-        file = files(package) / "protocol" / f"{name}.yaml"
-        if file.is_file():
-            settings: Any = OmegaConf.to_container(OmegaConf.create(file.read_text()))
-            return {key: value for key, value in settings.items() if key != "defaults"}
-    raise ConfigError(f"There is no protocol '{name}'; choose from: {choices(name, catalogue()['protocol'])}.")
+    text = config_file(f"protocol/{name}")
+    if text is None:
+        raise ConfigError(f"There is no protocol '{name}'; choose from: {choices(name, catalogue()['protocol'])}.")
+    settings: Any = OmegaConf.to_container(OmegaConf.create(text))
+    return {key: value for key, value in settings.items() if key != "defaults"}
 
 
-def _leaves(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
+def flattened(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
     """Nested settings by their dotted names."""
     found: dict[str, Any] = {}
     for key, value in settings.items():
-        found |= _leaves(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
+        found |= flattened(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
     return found
 
 
@@ -123,7 +121,7 @@ def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
 def run_id(config: DictConfig) -> str:
     """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
     content: Any = OmegaConf.to_container(config, resolve=True)
-    content = _essence({key: value for key, value in content.items() if key not in NOT_RESULT})
+    content = essence({key: value for key, value in content.items() if key not in NOT_RESULT})
     digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
     return f"seed{config.seed}-{digest[:8]}"
 
@@ -133,10 +131,10 @@ def method_name(config: DictConfig) -> str:
     return config.method["_target_"].split(".")[-2]
 
 
-def _essence(value: Any) -> Any:
+def essence(value: Any) -> Any:
     """What of a value can change a result; 1.0 is 1."""
     if isinstance(value, dict):
-        return {key: _essence(child) for key, child in value.items() if key not in NOT_RESULT_ANYWHERE}
+        return {key: essence(child) for key, child in value.items() if key not in NOT_RESULT_ANYWHERE}
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

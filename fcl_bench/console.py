@@ -16,8 +16,8 @@ from rich.text import Text
 from fcl_bench.config import method_name
 from fcl_bench.environment import environment
 from fcl_bench.federation import Exchange
+from fcl_bench.result import Result
 from fcl_bench.stream import Task
-from fcl_bench.summary import Result
 from fcl_bench.world import World
 
 HEARTBEAT = 30.0  # seconds between plain lines inside a task

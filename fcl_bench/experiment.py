@@ -8,7 +8,7 @@ from fcl_bench.evaluate import predict
 from fcl_bench.federation import Meter
 from fcl_bench.method import facts, other_classifiers
 from fcl_bench.record import Record
-from fcl_bench.summary import Result
+from fcl_bench.result import Result
 from fcl_bench.world import World, deal, prepare, step
 
 

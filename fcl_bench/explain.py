@@ -8,6 +8,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 
 from fcl_bench.catalogue import catalogue
 from fcl_bench.errors import ConfigError, choices
+from fcl_bench.verbs import VERBS
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def _sentence(error: Exception) -> str:
     cause = error.__cause__
     first = str(error).splitlines()[0].rstrip(".")
     if isinstance(error, OverrideParseException):
-        verbs = "" if "=" in (error.override or "=") else ", or first of all one of list, stream, cache"
+        verbs = "" if "=" in (error.override or "=") else f", or first of all one of {choices(error.override, VERBS)}"
         return f"Cannot read '{error.override}': expected key=value, with quotes around special characters{verbs}."
     if isinstance(error, MissingConfigException) and error.options and error.missing_cfg_file:
         group, _, name = error.missing_cfg_file.rpartition("/")

@@ -22,8 +22,9 @@ from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.federation import Exchange
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.message import decode, encode
+from fcl_bench.result import Result, read_result
 from fcl_bench.stream import Stream
-from fcl_bench.summary import SCHEMA, Checkpoint, Result, summarise
+from fcl_bench.summary import Checkpoint, summarise
 
 
 class Record:
@@ -146,17 +147,6 @@ class Record:
         with writing_to(self.folder, "output_dir"):
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, data)
-
-
-def read_result(path: Path) -> Result:
-    """A ``result.json`` of the present schema."""
-    try:
-        result = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"The record {path} cannot be read ({error}): remove it and run again.") from error
-    if result.get("schema") != SCHEMA:
-        raise UserError(f"The record {path} has schema {result.get('schema')}, but this version reads schema {SCHEMA}.")
-    return result
 
 
 def _task(line: str) -> float:

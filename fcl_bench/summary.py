@@ -11,12 +11,11 @@ from torch import Tensor
 from fcl_bench.config import method_name, run_id
 from fcl_bench.environment import environment
 from fcl_bench.metrics import accuracy_matrix, curves
+from fcl_bench.result import SCHEMA, Result
 from fcl_bench.stream import Stream
 
-SCHEMA = 1
 TRAFFIC = ("uplink_bytes", "downlink_bytes", "exchanges")
 SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "runtime_seconds"}
-Result = dict[str, Any]
 
 
 @dataclass(frozen=True)

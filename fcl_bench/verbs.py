@@ -143,4 +143,66 @@ def show_cache(words: list[str]) -> None:
     print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
 
 
-VERBS: dict[str, Callable[[list[str]], None]] = {"list": list_choices, "stream": show_stream, "cache": show_cache}
+def show_method(words: list[str]) -> None:
+    """Show a method: its card, its hyper-parameters and what it declares about itself."""
+    parser = argparse.ArgumentParser("python -m fcl_bench show", description=show_method.__doc__)
+    parser.add_argument("method", metavar="METHOD", help="one that python -m fcl_bench list names")
+    parser.add_argument("overrides", nargs="*", help="as for a run, e.g. method.lr=0.1")
+    options = parser.parse_args(words)
+    from fcl_bench.show import described
+
+    print(described(options.method, options.overrides))
+
+
+def add_method(words: list[str]) -> None:
+    """Write the files of a new method, which runs as it is: class, configuration and test."""
+    parser = argparse.ArgumentParser("python -m fcl_bench new-method", description=add_method.__doc__)
+    parser.add_argument("name", metavar="NAME", help="in snake_case, e.g. my_method")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="another checkout than the one in use")
+    options = parser.parse_args(words)
+    from fcl_bench.scaffold import new_method
+
+    for path in new_method(options.name, options.root or Path(__file__).parents[1]):
+        print(path)
+    print(f"\nNext:\n  python -m fcl_bench method={options.name}")
+    print(f"  pytest --pyargs fcl_bench.checks --method={options.name}")
+
+
+def show_leaderboard(words: list[str]) -> None:
+    """Compare runs: a table for each group of comparable ones, with mean and standard deviation over seeds."""
+    from rich.console import Console
+
+    from fcl_bench.files import write_atomically, writing_to
+    from fcl_bench.leaderboard.boards import COLUMNS, boards
+    from fcl_bench.leaderboard.render import markdown, show
+    from fcl_bench.leaderboard.runs import gather
+
+    parser = argparse.ArgumentParser("python -m fcl_bench leaderboard", description=show_leaderboard.__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
+    parser.add_argument(
+        "--sort", choices=COLUMNS, default="average_accuracy", metavar="METRIC", help=", ".join(COLUMNS)
+    )
+    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as Markdown")
+    options = parser.parse_args(words)
+    found = gather(options.runs)
+    for problem in found.problems:
+        print(f"fcl_bench: {problem}", file=sys.stderr)
+    if found.interrupted:
+        print(f"fcl_bench: Interrupted runs that are left out: {found.interrupted}.", file=sys.stderr)
+    if not found.runs:
+        raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
+    tables = boards(found.runs, options.sort)
+    show(tables, Console(highlight=False))
+    if options.markdown:
+        with writing_to(options.markdown.parent, "--markdown"):
+            write_atomically(options.markdown, markdown(tables).encode())
+
+
+VERBS: dict[str, Callable[[list[str]], None]] = {
+    "list": list_choices,
+    "show": show_method,
+    "stream": show_stream,
+    "cache": show_cache,
+    "new-method": add_method,
+    "leaderboard": show_leaderboard,
+}

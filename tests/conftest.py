@@ -3,7 +3,9 @@
 import contextlib
 import io
 import json
+import os
 import shutil
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -17,6 +19,7 @@ import torch
 
 from fcl_bench.__main__ import main
 
+ROOT = Path(__file__).parents[1]
 TINY = (
     *("dataset=gaussian", "dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60"),
     *("dataset.features=16", "stream.tasks=3", "partition.clients=3"),
@@ -103,6 +106,31 @@ def assert_equal_runs(one: Outcome, two: Outcome) -> None:
     np.testing.assert_array_equal(one.predictions, two.predictions)
     untimed = [[{**line, "client_seconds": 0} for line in run.exchanges] for run in (one, two)]
     assert untimed[0] == untimed[1]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A copy of this repository to write into and, by :func:`run_in`, to run.
+
+    An installation maps ``fcl_bench.methods`` to the folder ``methods``; in the copy a link does, so that Python finds
+    the copy's own before the installed one.
+    """
+    copy = tmp_path / "checkout"
+    for name in ("fcl_bench", "methods", "configs", "datasets"):
+        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        if name != "fcl_bench":
+            (copy / "fcl_bench" / name).symlink_to(copy / name)
+    (copy / "tests").mkdir()
+    for name in ("pyproject.toml", "tests/conftest.py"):
+        shutil.copy(ROOT / name, copy / name)
+    return copy
+
+
+def run_in(checkout: Path, module: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """``python -m MODULE WORDS`` in a copied checkout."""
+    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+    arguments = [sys.executable, "-m", module, *words]
+    return subprocess.run(arguments, cwd=checkout, env=environment, capture_output=True, text=True)
 
 
 @pytest.fixture(scope="session")

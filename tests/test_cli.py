@@ -17,6 +17,7 @@ from PIL import Image
 
 from fcl_bench.datasets.gaussian import Clouds, gaussian
 from fcl_bench.message import decode
+from fcl_bench.verbs import VERBS
 
 CONFIGS = Path(__file__).parents[1] / "configs"
 A = "method=afcl"
@@ -60,6 +61,8 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} backbone=timm": "No backbone.name was given: add backbone.name=VALUE.",
     f"{A} method._target_=fcl_bench.methods.afcl.A": "Expected _target_ to be module.name of a class or function, but ",
     f"{A} seed": "Cannot read 'seed': expected key=value, ",
+    "leaderbord": "Cannot read 'leaderbord': expected key=value, with quotes around special characters, "
+    "or first of all one of leaderboard, cache, list, new-method, show, stream.",
     f"{A} seed=1,2": "Ambiguous value for argument 'seed=1,2': add -m for a sweep over these values, ",
     f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
     "--method=afcl": "There is no option --method: settings are key=value, without dashes; options are --cfg, ",
@@ -241,10 +244,11 @@ def test_help_names_groups_and_examples() -> None:
     assert "rounds: 20" in command("method=finetune", "--help", "seed=2").out
 
 
-@pytest.mark.parametrize("verb", ["list", "stream", "cache"])
+@pytest.mark.parametrize("verb", VERBS)
 def test_verbs_have_help_and_refuse_what_they_do_not_know(verb: str) -> None:
     assert f"usage: python -m fcl_bench {verb}" in command(verb, "--help").out
     assert command(verb, "--nonsense").code == 2
+    assert re.search(rf"^Also: .*\b{verb}\b", command("--help").out, re.MULTILINE)
 
 
 def test_stream_prints_a_table_and_saves_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

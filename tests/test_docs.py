@@ -4,15 +4,47 @@ import re
 from pathlib import Path
 
 import pytest
+from conftest import TINY, run_in
 
 from fcl_bench import check_method
 
 ROOT = Path(__file__).parents[1]
+TUTORIAL = (ROOT / "docs" / "adding-a-method.md").read_text()
+BLOCK = re.compile(r"(?:`([\w/.]+)`, [^`\n]*:\n\n)?```(\w+)\n(.*?)```", re.DOTALL)
+BLOCKS: list[tuple[str, str, str]] = BLOCK.findall(TUTORIAL)  # name of the file, if it is one; language; text
+FILES = {name: text for name, _, text in BLOCKS if name}
+MINE = ("methods/my_method.py", "configs/method/my_method.yaml", "tests/test_my_method.py")
 
 
-def test_the_method_of_the_tutorial_holds_the_contract(tmp_path, monkeypatch):
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "adding-a-method.md").read_text(), re.DOTALL)
-    (tmp_path / "nearest_mean.py").write_text(code)
+def adapted(command: str) -> list[str]:
+    """A command of the tutorial, on tiny data; of the long list of checks, which the test file has run, a few."""
+    words = command.removeprefix("python -m ").split()
+    few = ["-k", "repeats_itself"] * ("--pyargs" in words)
+    tiny = [*TINY, "method.rounds=2", "cache_dir=cache"] * any(word.startswith("method=") for word in words)
+    return [*words, *few, *tiny]
+
+
+def test_the_tutorial_leads_from_nothing_to_a_row_on_the_leaderboard(checkout: Path) -> None:
+    told = {}
+    for name, language, text in BLOCKS:
+        if name:
+            (checkout / name).write_text(text)
+        for command in text.splitlines() if language == "sh" else ():
+            done = run_in(checkout, *adapted(command))
+            assert done.returncode == 0, f"{command}\n{done.stdout}\n{done.stderr}"
+            told[command.partition("fcl_bench ")[2]] = done.stdout
+    card, table = told["show my_method method.keep=0.25"], told["leaderboard runs"]
+    assert re.search(r"^  method.keep +0.25 +share of the model of the round before$", card, re.MULTILINE)
+    for row, seeds in {"my_method": 1, "my_method keep=0.5": 3, "finetune": 3}.items():
+        assert re.search(rf"^{row} +{seeds} +\d", table, re.MULTILINE), table
+
+
+def test_the_method_of_the_tutorial_takes_less_than_60_lines() -> None:
+    assert len([line for name in MINE for line in FILES[name].splitlines() if line.strip()]) < 60
+
+
+def test_the_closed_form_method_holds_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nearest_mean.py").write_text(FILES["methods/nearest_mean.py"])
     monkeypatch.syspath_prepend(tmp_path)
     from nearest_mean import NearestMean
 
