@@ -72,14 +72,14 @@ class FedAvgER:
 
     def remember(self, client: Client) -> None:
         """At the client: pass the samples of the task through the reservoir."""
-        inputs, labels = client.data.tensors
-        seen, old = client.memory.get("seen", 0), client.memory.get("buffer")
+        (inputs, labels), seen, old = client.data.tensors, client.memory.get("seen", 0), client.memory.get("buffer")
+        if len(labels) == 0:
+            return
         slots = reservoir(self.memory_size, seen, len(labels))
         client.memory["seen"] = seen + len(labels)
-        if len(slots):
-            client.memory["buffer"] = Samples(
-                kept(old.inputs if old else None, inputs, slots), kept(old.labels if old else None, labels, slots)
-            )
+        client.memory["buffer"] = Samples(
+            kept(old.inputs if old else None, inputs, slots), kept(old.labels if old else None, labels, slots)
+        )
 
     def classifier(self, state: Global) -> nn.Module:
         """The global model."""

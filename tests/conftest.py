@@ -18,6 +18,10 @@ import pytest
 import torch
 
 from fcl_bench.__main__ import main
+from fcl_bench.federation import Exchange, Federation, Participation
+from fcl_bench.stream import Stream, make_stream
+from fcl_bench.transport import Transport
+from fcl_bench.transport.in_process import InProcess
 
 ROOT = Path(__file__).parents[1]
 TINY = (
@@ -131,6 +135,42 @@ def run_in(checkout: Path, module: str, *words: str) -> subprocess.CompletedProc
     environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
     arguments = [sys.executable, "-m", module, *words]
     return subprocess.run(arguments, cwd=checkout, env=environment, capture_output=True, text=True)
+
+
+@dataclass(frozen=True)
+class Course:
+    """A stream that a method has learned, without command line and record."""
+
+    stream: Stream
+    states: list[Any]  # all that were yielded
+    memories: list[dict[int, Any]]  # of the clients, after each task
+    exchanges: list[Exchange]
+
+
+def course(
+    method: Any,
+    inputs: torch.Tensor,
+    labels: np.ndarray,
+    temporal: Any,
+    spatial: Any,
+    who: Participation | None = None,
+    transport: Transport | None = None,
+) -> Course:
+    """Teach a method a stream; the server's randomness in task t is that of the seed t."""
+    stream = make_stream(labels, labels, temporal, spatial, seed=1)
+    done = Course(stream, [], [], [])
+    transport, who = transport or InProcess(), who or Participation()
+    listen = done.exchanges.append
+    federation = Federation(stream, inputs, labels, lambda: method, transport, who, seed=1, on_exchange=listen)
+    state = method.init()
+    for task in stream.tasks:
+        torch.manual_seed(task.index)
+        clients = federation.open(method, task)
+        for state in method.learn(state, task, clients):
+            done.states.append(state)
+        clients.finish()
+        done.memories.append({client: dict(memory) for client, memory in federation.memories.items()})
+    return done
 
 
 @pytest.fixture(scope="session")

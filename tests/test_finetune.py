@@ -3,18 +3,17 @@ import math
 import numpy as np
 import pytest
 import torch
+from conftest import course
 from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
-from fcl_bench.federation import Federation, Participation
 from fcl_bench.local import FabricFit, shuffled
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import Dirichlet, Iid
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import Disjoint
-from fcl_bench.transport.in_process import InProcess
 
 SAMPLES, FEATURES = 60, 5
 LABELS = np.arange(SAMPLES) % 4
@@ -31,14 +30,8 @@ def finetune(**settings):
 
 
 def learned(method, partition, tasks=2):
-    stream = make_stream(LABELS, LABELS, Disjoint(tasks), partition, seed=1)
-    federation = Federation(stream, INPUTS, LABELS, lambda: method, InProcess(), Participation(), seed=1)
-    state, states = method.init(), []
-    for task in stream.tasks:
-        torch.manual_seed(task.index)
-        for state in method.learn(state, task, federation.open(method, task)):
-            states.append(state)
-    return stream, states
+    done = course(method, INPUTS, LABELS, Disjoint(tasks), partition)
+    return done.stream, done.states
 
 
 def start() -> nn.Linear:

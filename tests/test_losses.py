@@ -1,0 +1,103 @@
+"""The losses that methods share, against values worked out by hand."""
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from fcl_bench.backbone import Backbone
+from fcl_bench.head import NearestMean, grown
+from fcl_bench.local import FabricFit
+from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, outputs, squared_distance
+from fcl_bench.message import snapshot
+from fcl_bench.replay import Samples
+
+
+def network(classes, features=2, backbone=None):
+    made = Network(backbone or Backbone(features))
+    torch.manual_seed(classes)
+    return made.loaded(grown(snapshot(made), classes))
+
+
+def normalised():
+    """A backbone with BatchNorm, on features."""
+    return Backbone(2, True, lambda: nn.BatchNorm1d(2))
+
+
+def test_distillation_is_soft_cross_entropy_without_the_factor_of_the_squared_temperature():
+    taught = torch.tensor([[0.0, 2 * math.log(3)], [0.0, 0.0]])  # at T = 2: (1/4, 3/4) and (1/2, 1/2)
+    learned = torch.tensor([[2 * math.log(2), 0.0], [0.0, 2 * math.log(4)]])  # (2/3, 1/3) and (1/5, 4/5)
+    first = -(math.log(2 / 3) / 4 + 3 * math.log(1 / 3) / 4)
+    second = -(math.log(1 / 5) + math.log(4 / 5)) / 2
+    assert distillation(learned, taught, 2.0).item() == pytest.approx((first + second) / 2, rel=1e-6)
+
+
+def test_a_distilled_step_is_cross_entropy_and_weighted_distillation_over_the_teachers_classes():
+    student, teacher = network(5), network(3)
+    loss = Distillation(student, torch.optim.SGD, weight=3.0, temperature=2.0)
+    loss.load_teacher(snapshot(teacher))
+    loss.columns = torch.tensor([1, 3, 4])
+    inputs, labels = torch.randn(6, 2), torch.tensor([1, 3, 4, 4, 1, 3])
+    logits = student(inputs)
+    expected = cross_entropy(logits[:, [1, 3, 4]], torch.tensor([0, 1, 2, 2, 0, 1]))
+    soft = (teacher(inputs) / 2).softmax(dim=1)
+    expected = expected - 3 * (soft * (logits[:, :3] / 2).log_softmax(dim=1)).sum(dim=1).mean()
+    assert loss.training_step((inputs, labels), 0).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+def test_without_a_teacher_it_is_plain_cross_entropy():
+    plain, distilled = (
+        CrossEntropy(network(3), torch.optim.SGD),
+        Distillation(network(3), torch.optim.SGD, weight=3.0, temperature=2.0),
+    )
+    batch = torch.randn(4, 2), torch.tensor([0, 1, 2, 1])
+    assert distilled.training_step(batch, 0) == plain.training_step(batch, 0)
+    distilled.load_teacher(snapshot(network(2)))
+    assert distilled.training_step(batch, 0) != plain.training_step(batch, 0)
+    distilled.load_teacher(None)
+    assert distilled.training_step(batch, 0) == plain.training_step(batch, 0)
+
+
+def test_the_teacher_stays_as_it_is_and_predicts_in_eval_mode():
+    backbone = normalised()
+    loss = Distillation(network(3, backbone=backbone), torch.optim.SGD, weight=1.0, temperature=2.0)
+    loss.load_teacher(snapshot(network(2, backbone=backbone)))
+    before = snapshot(loss.teacher)
+    data = Samples(torch.randn(40, 2) + 5, torch.arange(40) % 3)
+    start = snapshot(loss.network)
+    FabricFit(accelerator="cpu")(loss, data, epochs=3, batch_size=8)
+    assert loss.network.training
+    assert not loss.teacher.training
+    assert all(torch.equal(value, before[name]) for name, value in snapshot(loss.teacher).items())
+    assert not torch.equal(snapshot(loss.network)["backbone.running_mean"], start["backbone.running_mean"])
+
+
+def test_squared_distance_by_hand_and_its_gradient():
+    net = network(3)
+    anchor = {"head.weight": torch.zeros(2, 2), "head.bias": torch.ones(2)}
+    importance = {"head.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "head.bias": torch.tensor([5.0, 6.0])}
+    w, b = net.head.weight.detach(), net.head.bias.detach()
+    assert squared_distance(net, anchor).item() == pytest.approx(float((w[:2] ** 2).sum() + ((b[:2] - 1) ** 2).sum()))
+    weighed = squared_distance(net, anchor, importance)
+    by_hand = w[0, 0] ** 2 + 2 * w[0, 1] ** 2 + 3 * w[1, 0] ** 2 + 4 * w[1, 1] ** 2
+    by_hand = by_hand + 5 * (b[0] - 1) ** 2 + 6 * (b[1] - 1) ** 2
+    assert weighed.item() == pytest.approx(by_hand.item())
+    weighed.backward()
+    torch.testing.assert_close(net.head.weight.grad[:2], 2 * importance["head.weight"] * w[:2])
+    assert torch.equal(net.head.weight.grad[2], torch.zeros(2))  # a row that the anchor does not have is free
+
+
+def test_outputs_are_those_of_one_large_batch():
+    net = network(3).eval()
+    inputs = torch.randn(7, 2)
+    torch.testing.assert_close(outputs(net, inputs, batch_size=3), net(inputs).detach())
+
+
+def test_the_nearest_mean_is_the_one_at_the_smallest_angle_and_unknown_classes_are_last():
+    totals = torch.tensor([[10.0, 0.0], [3.0, 3.0], [0.0, 0.0]])
+    scores = NearestMean(totals, torch.tensor([2, 1, 0]))(torch.tensor([[2.0, 0.1], [1.0, 1.2], [-1.0, -1.0]]))
+    assert scores.argmax(dim=1).tolist() == [0, 1, 0]
+    assert scores[2, 1].item() == pytest.approx(-1)
+    assert scores[:, 2].tolist() == [-2.0] * 3
