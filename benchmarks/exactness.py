@@ -8,9 +8,9 @@ per client and task, half an hour for all lines: ``--recursive N`` checks it onl
 import argparse
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from omegaconf import OmegaConf
@@ -25,6 +25,21 @@ from fcl_bench.transport.in_process import InProcess
 from fcl_bench.world import World
 
 TOLERANCE = 1e-8
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Who answers, in which order, and how large the clients are."""
+
+    arrival: str
+    without_idle: bool = False
+    balance: Literal["equal", "capped"] = "equal"
+
+    def __str__(self) -> str:
+        return f"{self.arrival}, without idle" if self.without_idle else self.arrival
+
+
+WAYS = {0.05: Answers("shuffled", without_idle=True, balance="capped"), 0.1: Answers("shuffled")}  # by alpha
 
 
 class WithoutIdle(InProcess):
@@ -69,14 +84,11 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(float(word) if "." in word else int(word) for word in text.split(","))
 
 
-def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, float, int, str]]:
-    """Form, tasks, alpha, clients, and who answers in which order."""
+def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, float, int, Answers]]:
+    """Form, tasks, alpha, clients, and who answers in which order: a way of its own for two of the alphas."""
     for clients, tasks, alpha in product(options.clients, options.tasks, options.alphas):
         for form in ("statistics", "recursive") if clients * tasks <= options.recursive else ("statistics",):
-            yield form, tasks, alpha, clients, "ordered"
-            if alpha == 0.1:
-                yield form, tasks, alpha, clients, "shuffled"
-                yield form, tasks, alpha, clients, "shuffled, without idle"
+            yield form, tasks, alpha, clients, WAYS.get(alpha, Answers("ordered"))
 
 
 def compare(
@@ -87,13 +99,14 @@ def compare(
     tasks: int,
     alpha: float,
     clients: int,
-    answers: str,
+    answers: Answers,
 ) -> tuple[float, str]:
     """The relative error of the weights (infinite where a prediction differs), and the line to print."""
     labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
-    stream = make_stream(labels, test_labels, SiBlurry(tasks), Dirichlet(clients, alpha=alpha), world.config.seed)
-    changes = {"method": {"form": form}, "federation": {"arrival": answers.split(",")[0]}}
-    if answers.endswith("idle"):
+    spatial = Dirichlet(clients, alpha=alpha, balance=answers.balance)
+    stream = make_stream(labels, test_labels, SiBlurry(tasks), spatial, world.config.seed)
+    changes = {"method": {"form": form}, "federation": {"arrival": answers.arrival}}
+    if answers.without_idle:
         changes["transport"] = {"_target_": "benchmarks.exactness.WithoutIdle"}
     state, _ = learn(replace(world, stream=stream, config=OmegaConf.merge(world.config, changes)))
     weights = state.weights.numpy()
@@ -101,7 +114,7 @@ def compare(
     predicted = stream.order[(world.test.numpy().astype(np.float64) @ weights).argmax(axis=1)]
     differing = int(np.sum(predicted != expected))
     line = (
-        f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers:<24}{error:>10.1e}"
+        f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers!s:<24}{error:>10.1e}"
     )
     line += f"{100 * np.mean(predicted == test_labels):>8.2f} %" + (
         f"  {differing} PREDICTIONS DIFFER" if differing else ""
