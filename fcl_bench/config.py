@@ -21,9 +21,10 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
-from fcl_bench.catalogue import GROUPS, catalogue, config_file, packages
+from fcl_bench.catalogue import GROUPS, packages
 from fcl_bench.errors import ConfigError, UserError, choices
 from fcl_bench.explain import explained
+from fcl_bench.protocol import check_protocol
 
 ROOT: dict[str, Any] = {
     "seed": Annotated[int, Field(ge=0, lt=2**63)],
@@ -72,37 +73,7 @@ def check(config: DictConfig) -> None:
             "but got backbone.trainable=true: set backbone.trainable=false."
         )
     if config.protocol is not None:
-        _check_protocol(config)
-
-
-def _check_protocol(config: DictConfig) -> None:
-    """A record that names a protocol must have followed it."""
-    fixed = flattened(_protocol(config.protocol))
-    wanted = fixed | {f"method.{key}": config.budget[key] for key in config.budget if key in config.method}
-    for place, value in wanted.items():
-        found = OmegaConf.select(config, place)
-        if found != value:
-            raise ConfigError(
-                f"protocol={config.protocol} fixes {place}={value}, but got {found}: "
-                "leave this setting alone, or leave the protocol out."
-            )
-
-
-def _protocol(name: str) -> Any:
-    """What the YAML of a protocol sets."""
-    text = config_file(f"protocol/{name}")
-    if text is None:
-        raise ConfigError(f"There is no protocol '{name}'; choose from: {choices(name, catalogue()['protocol'])}.")
-    settings: Any = OmegaConf.to_container(OmegaConf.create(text))
-    return {key: value for key, value in settings.items() if key != "defaults"}
-
-
-def flattened(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names."""
-    found: dict[str, Any] = {}
-    for key, value in settings.items():
-        found |= flattened(value, f"{path}{key}.") if isinstance(value, dict) else {f"{path}{key}": value}
-    return found
+        check_protocol(config)
 
 
 def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:

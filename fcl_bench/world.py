@@ -80,7 +80,11 @@ class Dealt:
 
 
 def deal(config: DictConfig) -> Dealt:
-    """Load the labels and deal the samples to tasks and clients."""
+    """Load the labels and deal the samples to tasks and clients.
+
+    A method whose settings do not go together says so here, before anything is computed or written.
+    """
+    build(config.method, Backbone(features=1, trainable=config.backbone.trainable))
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     settings.pop("input_size", None)  # a hint to the backbone
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)

@@ -24,9 +24,9 @@ A = "method=afcl"
 F = "method=finetune"
 
 WRONG = {  # the words after those of a tiny run -> what the one line must say, the closest name first
-    "method=fientune": "There is no method 'fientune'; choose from: finetune, afcl, joint.",
+    "method=fientune": "There is no method 'fientune'; choose from: finetune, afcl, derpp, ",
     f"{A} dataset=cifar1000": "There is no dataset 'cifar1000'; choose from: cifar100, cifar10, digits, ",
-    f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, timm; ",
+    f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, ",
     f"{A} experiment=afcl_cifar10": "There is no experiment 'afcl_cifar10'; choose from: afcl_cifar100, ",
     f"{A} strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
     f"{A} +strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
@@ -67,7 +67,16 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
     "--method=afcl": "There is no option --method: settings are key=value, without dashes; options are --cfg, ",
     "method=null": "Config group override must be a string or a list. Got NoneType.",
-    "": "No method was given: add method=NAME, one of afcl, finetune, joint.",
+    "": "No method was given: add method=NAME, one of afcl, derpp, ",
+    "protocol=frozen_v1 method=finetune method.rounds=3": "protocol=frozen_v1 fixes method.rounds=20, but got 3: "
+    "leave this setting alone, or leave the protocol out.",
+    "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1.",
+    "method=finetune method.schedule=cosin": "Expected method.schedule to be one of cosine, constant, step, but got ",
+    "method=fedewc method.penalty=-1": "Expected method.penalty to be greater than or equal to 0, but got -1.",
+    "method=fedicarl method.memory_size=0": "Expected method.memory_size to be greater than 0, but got 0.",
+    "method=fedlwf method.variant=targetrepo": "Expected method.variant to be one of target_repo, corrected, but got ",
+    "method=fedncm backbone.trainable=true": "Expected a frozen backbone for method=fedncm, ",
+    "method=scaffold method.optimizer.momentum=0.9": "SCAFFOLD needs plain SGD, but method.optimizer has momentum: ",
 }
 
 
@@ -201,7 +210,7 @@ def test_one_failure_does_not_stop_a_sweep(tiny: Command, output_dir: Path) -> N
 def test_a_wrong_name_stops_a_sweep_before_its_first_run(tiny: Command, output_dir: Path) -> None:
     refused = tiny("-m", "method=afcl,fientune")
     assert (refused.code, refused.out) == (2, "")
-    assert "There is no method 'fientune'; choose from: finetune, afcl, joint." in refused.err
+    assert "There is no method 'fientune'; choose from: finetune, afcl, derpp, " in refused.err
     assert not list(output_dir.rglob("result.json"))
 
 

@@ -24,14 +24,15 @@ def choice(path: Path) -> str:
 
 @pytest.mark.parametrize("path", CONFIGS, ids=choice)
 def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
-    method = [] if path.parent.name in ("method", "experiment") else ["method=finetune"]  # takes any backbone
+    named = path.parent.name == "method" or "override /method" in path.read_text()
+    method = [] if named else ["method=finetune"]  # takes any backbone
     config = composed(*method, choice(path), *NEEDED.get(choice(path), []))
     written = OmegaConf.load(path)
     if path.parent.name == "protocol":
         assert config.protocol == written.protocol == path.stem
     elif path.parent.name == "experiment":
-        for group in ("stream", "partition"):
-            assert dict(written[group]).items() <= dict(config[group]).items()
+        for group in ("stream", "partition", "budget"):
+            assert dict(written.get(group, {})).items() <= dict(config[group]).items()
     else:
         assert config[path.parent.name]["_target_"] == written["_target_"]
 
@@ -190,3 +191,33 @@ def test_an_installed_package_adds_a_method_by_an_entry_point(
     wrong = tiny("method=nearest_mean", "method.scale=-2")
     assert (wrong.code, wrong.err) == (2, "fcl_bench: Expected method.scale to be greater than 0, but got -2.\n")
     assert ", joint, nearest_mean" in command().err
+
+
+def test_a_run_that_follows_a_protocol_says_so(tiny: Command) -> None:
+    assert tiny("method=afcl").result["protocol"] is None
+    config = composed("protocol=frozen_v1", "method=finetune")
+    assert (config.method.rounds, config.method.epochs, config.backbone.input_size) == (20, 5, 128)
+    for override in ("backbone.input_size=64", "backbone=resnet18", "budget.rounds=100", "method.epochs=1"):
+        with pytest.raises(ConfigError, match=r"protocol=frozen_v1 fixes \S+=\S+, but got "):
+            composed("protocol=frozen_v1", "method=finetune", override)
+    composed("protocol=frozen_v1", "method=afcl", "dataset=cifar100", "stream.tasks=10", "seed=3")
+
+
+def test_the_paper_s_table_is_a_sweep_over_all_methods(tiny: Command) -> None:
+    """With tiny data in place of the real ones; the sweep's other axes are shortened to one value each."""
+    few = ("budget.rounds=1", "budget.epochs=1", "stream.tasks=3", "partition.alpha=0.5", "seed=1")
+    done = tiny("-m", "experiment=table1_cifar100", "dataset=gaussian", "backbone=none", *few)
+    assert done.code == 0, done.err
+    records = [line for line in done.out.splitlines() if line.startswith("record: ")]
+    methods = {re.search(r"/si_blurry/(\w+)/", line)[1] for line in records}
+    assert methods == {path.stem for path in CONFIGS if path.parent.name == "method"}
+
+
+@pytest.mark.parametrize("name", ["cifar100", "tiny_imagenet", "imagenet_r"])
+def test_the_paper_s_budgets(name: str) -> None:
+    for track in ("", "_end_to_end"):
+        config = composed(f"experiment=table1_{name}{track}", "method=fedlwf")
+        assert (config.method.rounds, config.method.epochs, config.partition.clients) == (100, 5, 5)
+        assert config.backbone.trainable == bool(track)
+        optimizer = config.method.optimizer
+        assert (config.method.lr, optimizer.momentum, optimizer.weight_decay) == (0.01, 0.9, 0.0005)

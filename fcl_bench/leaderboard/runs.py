@@ -9,8 +9,9 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
-from fcl_bench.config import essence, flattened
+from fcl_bench.config import essence
 from fcl_bench.errors import UserError
+from fcl_bench.protocol import flattened
 from fcl_bench.result import Result, read_result
 
 Settings = dict[str, Any]  # by dotted names
