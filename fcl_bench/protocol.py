@@ -10,7 +10,8 @@ from fcl_bench.errors import ConfigError, choices
 
 def check_protocol(config: DictConfig) -> None:
     """Raise a :class:`ConfigError` for the first setting that is not what ``config.protocol`` fixes."""
-    budget = {f"method.{key}": value for key, value in config.budget.items() if key in config.method}
+    rounds = "rounds" in config.method  # else it is not a method that the budget is for
+    budget = {f"method.{key}": value for key, value in config.budget.items()} if rounds else {}
     for place, value in (fixed(config.protocol) | budget).items():
         found: Any = OmegaConf.select(config, place)
         found = OmegaConf.to_container(found) if OmegaConf.is_config(found) else found
