@@ -15,6 +15,7 @@ import torch
 from hydra.utils import get_class
 from omegaconf import OmegaConf
 
+from fcl_bench.averaging import Training
 from fcl_bench.backbone import Backbone
 from fcl_bench.config import build, composed, parameters
 from fcl_bench.federation import Participation
@@ -156,6 +157,13 @@ CHECKS: tuple[Callable[[Trial], None], ...] = (
 )
 
 
+SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
+    check_runs_over_the_wire,
+    check_survives_few_clients_and_little_data,
+    check_classifier,
+)
+
+
 def check_method(make: Make) -> None:
     """Every check on the method that ``make(backbone)`` builds; on images too, unless it needs a frozen backbone."""
     for check in CHECKS:
@@ -214,11 +222,15 @@ def variants(name: str) -> Iterator[tuple[str, ...]]:
 
 def trials(words: tuple[str, ...]) -> Iterator[tuple[str, Callable[[Trial], None]]]:
     """The tracks on which a method runs, and the checks there; a variant meets those that its choice can matter to."""
+    if len(words) > 1:
+        setting = words[1].partition("=")[0].removeprefix("method.")
+        for check in SHARED_SETTING if setting in Training.__annotations__ else CHECKS[:-1]:
+            yield "frozen", check
+        return
     frozen_only = facts(Trial(configured(words)).method())["needs_frozen_backbone"]
-    for track in ("frozen",) if frozen_only or len(words) > 1 else ("frozen", "end_to_end"):
+    for track in ("frozen",) if frozen_only else ("frozen", "end_to_end"):
         for check in CHECKS:
-            if len(words) == 1 or check is not check_import_has_no_side_effects:
-                yield track, check
+            yield track, check
 
 
 def configured(words: tuple[str, ...]) -> Make:
