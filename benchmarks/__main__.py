@@ -14,6 +14,7 @@ from benchmarks.first_run import first_run
 from benchmarks.imports import imports
 from benchmarks.measure import HEADER, Row
 from benchmarks.memory import memory, memory_million
+from benchmarks.methods import methods
 from benchmarks.overhead import overhead
 
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "numpy")
@@ -27,6 +28,7 @@ def main() -> int:
         "overhead": overhead,
         "finetune_frozen": finetune_frozen,
         "finetune_end_to_end": finetune_end_to_end,
+        "methods": methods,
         "first_run": lambda: first_run(options.data_dir),
         "afcl": lambda: afcl(options.data_dir, options.recursive),
         "memory": memory,

@@ -16,11 +16,17 @@ def make_world(*overrides: str) -> World:
 
 def learn(world: World, method: Method | None = None) -> tuple[Any, Meter]:
     """The whole stream, task after task as in a run: the last state, and the seconds it took."""
-    method, meter = method or world.method(), Meter()
-    federation = world.federation({}, lambda exchange: None, lambda exchange: None)
+    method, meter, memories = method or world.method(), Meter(), dict[int, Any]()
     state = method.init()
     for task in world.stream.tasks:
-        for state in meter.learn(method, state, federation.open(method, task)):
-            pass
-        meter.serve(method.classifier, state)
+        state = learn_task(world, method, state, task.index, memories, meter)
     return state, meter
+
+
+def learn_task(world: World, method: Method, state: Any, task: int, memories: dict[int, Any], meter: Meter) -> Any:
+    """The state after one task more; clients' memories change, and the meter goes on."""
+    federation = world.federation(memories, lambda exchange: None, lambda exchange: None)
+    for state in meter.learn(method, state, federation.open(method, world.stream.tasks[task])):
+        pass
+    meter.serve(method.classifier, state)
+    return state

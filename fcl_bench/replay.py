@@ -37,14 +37,12 @@ def reservoir(size: int, seen: int, arriving: int) -> Tensor:
     >>> reservoir(size=4, seen=1, arriving=2)
     tensor([-1,  0,  1])
     """
+    counts = torch.arange(seen, seen + arriving)  # samples before each
+    drawn = (torch.rand(arriving, dtype=torch.float64) * (counts + 1)).long()
+    chosen = torch.where(counts < size, counts, drawn)
+    entering = (chosen < size).nonzero().flatten()
     slots = torch.full((min(size, seen + arriving),), -1)
-    draws = torch.rand(arriving, dtype=torch.float64)
-    for position in range(arriving):
-        count = seen + position  # samples before this one
-        slot = count if count < size else int(draws[position] * (count + 1))
-        if slot < size:
-            slots[slot] = position
-    return slots
+    return slots.scatter_reduce_(0, chosen[entering], entering, "amax")  # of several in one slot, the last stays
 
 
 def kept(old: Tensor | None, arriving: Tensor, slots: Tensor) -> Tensor:

@@ -139,7 +139,8 @@ class FediCaRL:
         means = self.no_means(len(weights["head.bias"]))
         if len(pool) == 0:
             return means
-        features = normalize(outputs(backbone, pool.inputs).double())
+        features = outputs(backbone, pool.inputs).double()
+        normalize(features, out=features)
         positions = self.chosen(features, pool.labels, again=new.labels)
         client.memory["exemplars"] = Samples(*pool[positions])
         means.totals.index_add_(0, pool.labels[positions], features[positions])
