@@ -6,20 +6,18 @@ Followed: a client's step is w -= lr (g - c_k + c); after its S steps c_k become
 (the paper's option II); the server moves by ``server_lr`` towards the plain mean of the clients' models and adds to c
 the sum of the changes of c_k over the number of all clients. Plain SGD: momentum would make (w_global - w_k) / (S lr)
 something else than a mean gradient, and is refused.
-Deviates: buffers (BatchNorm's statistics) have no control variate and are averaged. When a task brings new classes,
-their rows of c and c_k begin at zero. A client without data takes no part in the mean.
+Deviates: the correction enters as the linear term <c - c_k, w> of the loss, which has the same gradient; buffers
+(BatchNorm's statistics) have no control variate and are averaged. When a task brings new classes, their rows of c and
+c_k begin at zero. A client without data takes no part in the mean.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Unpack
 
 import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
-from torch.optim import Optimizer
-from torch.utils.hooks import RemovableHandle
 
 from fcl_bench import Backbone, Client, Clients, ConfigError, StateDict, Task, Update, grown, snapshot, weighted_mean
 from fcl_bench.averaging import FederatedAveraging, Round, Training
@@ -51,37 +49,16 @@ class Reply:
 
 
 class Corrected(CrossEntropy):
-    """Cross-entropy with ``correction`` added to its gradient.
-
-    Where gradients arrive, in place: a term of the loss costs three more passes over all weights in every step.
-    """
+    """Cross-entropy with ``correction`` added to its gradient."""
 
     correction: StateDict
-    _handles: tuple[RemovableHandle, ...] = ()
-    _scale: Tensor  # of the loss: not 1 in half precision
-
-    def configure_optimizers(self) -> Optimizer:
-        """A fresh optimizer; the parameters may be new ones too, as the head grows."""
-        for handle in self._handles:
-            handle.remove()
-        trained = ((name, value) for name, value in self.network.named_parameters() if value.requires_grad)
-        self._handles = tuple(
-            value.register_post_accumulate_grad_hook(partial(self._correct, name)) for name, value in trained
-        )
-        return super().configure_optimizers()
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         loss = super().training_step(batch, batch_idx)
-        loss.register_hook(self._note_scale)
+        for name, value in self.network.named_parameters():
+            loss = loss + (value * self.correction[name].to(value.device)).sum()
         return loss
-
-    def _note_scale(self, scale: Tensor) -> None:
-        self._scale = scale
-
-    def _correct(self, name: str, value: Tensor) -> None:
-        assert value.grad is not None  # it has just arrived
-        value.grad.addcmul_(self.correction[name].to(value.device), self._scale)
 
 
 class Scaffold:
