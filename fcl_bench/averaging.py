@@ -20,6 +20,7 @@ from fcl_bench.local import Batches, Fit
 from fcl_bench.losses import CrossEntropy, OptimizerFactory
 from fcl_bench.message import StateDict, snapshot
 from fcl_bench.stream import Task
+from fcl_bench.threads import threads_for, work
 
 Schedule = Literal["constant", "cosine", "step"]
 Scope = Literal["task", "seen", "local"]
@@ -92,11 +93,12 @@ class FederatedAveraging:
 
     def train(self, loss: CrossEntropy, data: Batches, labels: Tensor, received: Round) -> StateDict:
         """At a client: what ``loss`` makes of the received weights on ``data``, whose labels these are."""
-        loss.network.load_state_dict(received.weights)
         loss.lr = received.lr
         loss.columns = labels.unique() if received.columns is None else received.columns
-        self.fit(loss, data, self.epochs, self.batch_size)
-        return snapshot(loss.network)
+        with threads_for(work(loss)):
+            loss.network.load_state_dict(received.weights)
+            self.fit(loss, data, self.epochs, self.batch_size)
+            return snapshot(loss.network)
 
     def steps(self, samples: int) -> int:
         """How many optimizer steps :meth:`train` takes on so many samples."""

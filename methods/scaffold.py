@@ -6,14 +6,13 @@ Followed: a client's step is w -= lr (g - c_k + c); after its S steps c_k become
 (the paper's option II); the server moves by ``server_lr`` towards the plain mean of the clients' models and adds to c
 the sum of the changes of c_k over the number of all clients. Plain SGD: momentum would make (w_global - w_k) / (S lr)
 something else than a mean gradient, and is refused.
-Deviates: the correction enters as the linear term <c - c_k, w> of the loss, which has the same gradient; buffers
-(BatchNorm's statistics) have no control variate and are averaged. When a task brings new classes, their rows of c and
-c_k begin at zero. A client without data takes no part in the mean.
+Deviates: buffers (BatchNorm's statistics) have no control variate and are averaged. When a task brings new classes,
+their rows of c and c_k begin at zero; the others stay. A client without data takes no part in the mean.
 """
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Unpack
+from typing import Any, Unpack
 
 import torch
 from pydantic import PositiveFloat
@@ -48,6 +47,21 @@ class Reply:
     change: StateDict
 
 
+class Correct(torch.autograd.Function):
+    """A loss as it is, whose gradient has a correction added for every parameter."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Tensor, corrections: list[Tensor], *parameters: Tensor) -> Tensor:
+        """The loss; the parameters are named only for their gradients to pass here."""
+        ctx.corrections = corrections
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        """What the loss is scaled by, the corrections are scaled by."""
+        return gradient, None, *(gradient * correction for correction in ctx.corrections)
+
+
 class Corrected(CrossEntropy):
     """Cross-entropy with ``correction`` added to its gradient."""
 
@@ -56,9 +70,8 @@ class Corrected(CrossEntropy):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         loss = super().training_step(batch, batch_idx)
-        for name, value in self.network.named_parameters():
-            loss = loss + (value * self.correction[name].to(value.device)).sum()
-        return loss
+        names, parameters = zip(*self.network.named_parameters(), strict=True)
+        return Correct.apply(loss, [self.correction[name].to(loss.device) for name in names], *parameters)
 
 
 class Scaffold:
