@@ -14,7 +14,7 @@ Deviates: ``loss: ce_kd`` (default) is TARGET's cross-entropy over all classes s
 ``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry
 class that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
 ``variant: target_repo`` is what the published code does: no herding and no means; a client keeps *all* its old samples
-and trains with a random ``memory_size`` of them, drawn anew for every task (2000 there), uniform mean over clients.
+and trains with a random ``memory_size`` of them, drawn anew for every task, uniform mean over clients.
 """
 
 from collections.abc import Iterator
@@ -71,20 +71,24 @@ class Rehearsal(Distillation):
 
 
 class FediCaRL:
-    """``memory_size`` exemplars at each client; ``predict`` says which classifier gives the headline."""
+    """``memory_size`` exemplars at each client; ``predict`` says which classifier gives the headline.
+
+    Without a ``memory_size`` it is 300, or 2000 as published for ``variant: target_repo``.
+    """
 
     def __init__(
         self,
         backbone: Backbone,
         variant: Literal["corrected", "target_repo"] = "corrected",
-        memory_size: PositiveInt = 300,
+        memory_size: PositiveInt | None = None,
         loss: Literal["ce_kd", "bce"] = "ce_kd",
         predict: Literal["nearest_mean", "linear"] = "nearest_mean",
         distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0,
         temperature: PositiveFloat = 2.0,
         **training: Unpack[Training],
     ):
-        self.averaging, self.variant, self.memory_size = FederatedAveraging(**training), variant, memory_size
+        self.averaging, self.variant = FederatedAveraging(**training), variant
+        self.memory_size = memory_size or (2000 if variant == "target_repo" else 300)
         self.predict = "linear" if variant == "target_repo" else predict
         self.loss = Rehearsal(Network(backbone), self.averaging.optimizer, distillation, temperature)
         self.loss.sigmoid = loss == "bce"

@@ -161,6 +161,11 @@ def test_the_published_variant_draws_from_all_old_samples_once_per_task():
     assert method.other_classifiers(done.states[-1]) == {}
 
 
+def test_the_budget_is_300_or_as_published():
+    assert make(memory_size=None).memory_size == 300
+    assert make(memory_size=None, variant="target_repo").memory_size == 2000
+
+
 def test_a_scope_of_the_task_is_widened_by_the_classes_of_the_exemplars():
     done = learned(make(ce_scope="task"))
     assert all(value.isfinite().all() for value in done.states[-1].weights.values())
