@@ -18,7 +18,7 @@ def fedicarl(second: Second) -> tuple[Tensor, ...]:
     inputs, labels = torch.cat([second.inputs, old.inputs]), torch.cat([second.labels, old.labels])
     fit(second, head, loss, inputs, labels, exchange=1)
 
-    share = second.settings.memory_size // second.classes
+    share = (second.settings.memory_size or 300) // second.classes
     features = normalize(inputs.double())
     chosen = []
     for label in range(second.classes):
