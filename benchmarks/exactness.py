@@ -2,7 +2,7 @@
 
 The overrides name data set, backbone, ``data_dir`` and ``cache_dir``. Each line is one stream; exit code 1 if weights
 differ by more than 1e-8 (relative, Frobenius norm) or one prediction differs. The paper's recursion solves two systems
-per client and task, half an hour for all lines: ``--recursive N`` checks it only where those are at most N in number.
+per client and task, over an hour for all lines: ``--recursive N`` checks it only where those are at most N.
 """
 
 import argparse
