@@ -12,10 +12,10 @@ from fcl_bench.result import Result
 from fcl_bench.world import World, deal, prepare, step
 
 
-def run(config: DictConfig, view: View) -> Result:
-    """Show the result of a finished run, or do what is left of it."""
+def run(config: DictConfig, view: View, command: str | None = None) -> Result:
+    """Show the result of a finished run, or do what is left of it; ``command`` is recorded as what asked for it."""
     dealt = deal(config)
-    record = Record(config, dealt.identity)
+    record = Record(config, dealt.identity, command)
     result = record.finished() if config.resume else None
     if result:
         view.finished_before(result)

@@ -30,9 +30,9 @@ from fcl_bench.summary import Checkpoint, summarise
 class Record:
     """One run's folder, ``<output_dir>/<dataset>/<backbone>/<stream>/<method>/<run_id>``."""
 
-    def __init__(self, config: DictConfig, identity: str):
+    def __init__(self, config: DictConfig, identity: str, command: str | None):
         """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
-        self.config, self.run_id, self.identity = config, run_id(config), identity
+        self.config, self.run_id, self.identity, self.command = config, run_id(config), identity, command
         names = (config.dataset.name, config.backbone.name, config.stream.name, method_name(config), self.run_id)
         self.folder = Path(config.output_dir, *(re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names))
 
@@ -124,7 +124,7 @@ class Record:
 
     def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
         result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
-        result |= {"inputs": self.identity, "status": status}
+        result |= {"command": self.command, "inputs": self.identity, "status": status}
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
 

@@ -36,6 +36,7 @@ class Stream:
     order: np.ndarray  # the label of every registered class
     histogram: np.ndarray  # (2, labels): training and test samples of every label, dealt or not
     label_digest: np.ndarray  # (4,): a digest of all labels, to tell other data apart
+    counts: np.ndarray  # (shares, 4): task, client, registered class and number of training samples, where not 0
     tasks: tuple[Task, ...]
     parameters: dict[str, Any]
 
@@ -110,7 +111,7 @@ def save(stream: Stream, folder: Path) -> None:
         "schema": 1,
         "hash": stream.hash,
         "parameters": stream.parameters,
-        **{name: getattr(stream, name).tolist() for name in ("sizes", "test_sizes", "order", "histogram")},
+        **{name: getattr(stream, name).tolist() for name in ("sizes", "test_sizes", "order", "histogram", "counts")},
     }
     arrays = io.BytesIO()
     np.savez_compressed(arrays, **{name: getattr(stream, name) for name in ARRAYS})
@@ -155,14 +156,27 @@ def _build(
     """Add what follows from the labels: the classes every client declares, in their order of registration."""
     sizes = arrays["sizes"]
     shares = np.split(train_labels[arrays["samples"]], sizes.cumsum()[:-1])
-    held = [np.flatnonzero(np.bincount(labels)).tolist() for labels in shares]
-    tasks, order = register(held[start : start + sizes.shape[1]] for start in range(0, len(held), sizes.shape[1]))
+    held = [np.unique(labels, return_counts=True) for labels in shares]
+    declared = [labels.tolist() for labels, _ in held]
+    tasks, order = register(declared[start : start + sizes.shape[1]] for start in range(0, len(held), sizes.shape[1]))
     derived = {
         "order": np.array(order, dtype=np.int64),
+        "counts": _counts(held, sizes.shape[1], order),
         "histogram": _histogram(train_labels, test_labels),
         "label_digest": _digest(train_labels, test_labels),
     }
     return Stream(**(arrays | derived), tasks=tasks, parameters=parameters)
+
+
+def _counts(held: list[tuple[np.ndarray, np.ndarray]], clients: int, order: tuple[int, ...]) -> np.ndarray:
+    """How many samples of which class are whose, from the labels and counts of every share."""
+    number = {label: number for number, label in enumerate(order)}
+    rows = [
+        (*divmod(share, clients), number[label], count)
+        for share, pair in enumerate(held)
+        for label, count in zip(*map(np.ndarray.tolist, pair), strict=True)
+    ]
+    return np.array(rows, dtype=np.int64).reshape(-1, 4)
 
 
 def _histogram(train_labels: np.ndarray, test_labels: np.ndarray) -> np.ndarray:

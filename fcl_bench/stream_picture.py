@@ -19,7 +19,7 @@ SHOWN_CLIENTS = 20  # rows per task; of larger federations the table shows the f
 FORMATS = (".png", ".svg", ".pdf")
 
 
-def table(stream: Stream, train_labels: np.ndarray, class_names: Sequence[str]) -> Table:
+def table(stream: Stream, class_names: Sequence[str]) -> Table:
     """One row per task and client: how many samples and classes, how unequal, and which classes most.
 
     The effective number of classes (exp of the label entropy) is the number of equally large classes just as diverse.
@@ -29,12 +29,12 @@ def table(stream: Stream, train_labels: np.ndarray, class_names: Sequence[str]) 
     for heading in ("task", "client", "samples", "classes", "effective"):
         rows.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     rows.add_column("largest classes")
-    for task in stream.tasks:
-        counts = class_counts(stream, train_labels, task.index)
+    held = dense(stream.counts, len(stream.tasks), stream.clients)
+    for task, counts in zip(stream.tasks, held, strict=True):
         facts = f"{len(task.new)} new, {len(task.known)} known; {stream.test_sizes[task.index]:,} test samples"
         rows.add_row(str(task.index + 1), "all", *_figures(counts.sum(axis=0)), _line(facts), style="bold")
-        for client, held in enumerate(counts[:SHOWN_CLIENTS]):
-            rows.add_row("", str(client), *_figures(held), _line(_largest(held, names)))
+        for client, own in enumerate(counts[:SHOWN_CLIENTS]):
+            rows.add_row("", str(client), *_figures(own), _line(_largest(own, names)))
         if stream.clients > SHOWN_CLIENTS:
             rest = stream.sizes[task.index, SHOWN_CLIENTS:]
             facts = f"{len(rest):,} more clients with {rest.min():,} to {rest.max():,} samples"
@@ -43,14 +43,12 @@ def table(stream: Stream, train_labels: np.ndarray, class_names: Sequence[str]) 
     return rows
 
 
-def picture(stream: Stream, train_labels: np.ndarray, path: Path) -> None:
-    """Draw clients x classes for every task, the number of samples as colour (the suffix of ``path`` is the format).
+def picture(counts: np.ndarray) -> Figure:
+    """Clients x classes for every task, the number of samples (tasks, clients, classes) as colour.
 
     A red line ends the classes seen so far.
     """
-    if path.suffix not in FORMATS:
-        raise ConfigError(f"Expected a picture name ending in {', '.join(FORMATS)}, but got {path.name}.")
-    tasks, classes = len(stream.tasks), len(stream.order)
+    tasks, _, classes = counts.shape
     columns = min(tasks, 5 if tasks <= 10 else 10)
     lines = math.ceil(tasks / columns)
     figure = Figure(figsize=(1.6 + 2.0 * columns, 0.8 + lines * np.clip(0.06 * classes, 2.2, 8)), layout="constrained")
@@ -58,26 +56,37 @@ def picture(stream: Stream, train_labels: np.ndarray, path: Path) -> None:
     for unused in grid[tasks:]:
         unused.remove()
     panels = list(grid[:tasks])
-    counts = [class_counts(stream, train_labels, task) for task in range(tasks)]
-    scale = LogNorm(1, max(10, max(held.max(initial=0) for held in counts)))
-    for task, held, panel in zip(stream.tasks, counts, panels, strict=True):
+    scale = LogNorm(1, max(10, counts.max(initial=0)))
+    before = 0
+    for task, (held, panel) in enumerate(zip(counts, panels, strict=True), start=1):
+        present = np.flatnonzero(held.sum(axis=0))
+        seen = max(before, present.max(initial=-1) + 1)
+        known = np.count_nonzero(present < before)
         shown = np.ma.masked_equal(held.T, 0)
         image = panel.imshow(shown, norm=scale, cmap="viridis_r", aspect="auto", interpolation="none")
-        panel.axhline(task.seen - 0.5, color="tab:red", linewidth=0.8)
-        panel.set_title(f"task {task.index + 1}: {len(task.new)} new, {len(task.known)} known", fontsize=9)
+        panel.axhline(seen - 0.5, color="tab:red", linewidth=0.8)
+        panel.set_title(f"task {task}: {seen - before} new, {known} known", fontsize=9)
+        before = seen
     panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
     panel.yaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
     figure.supxlabel("client", fontsize=10)
     figure.supylabel("class, in order of registration", fontsize=10)
     figure.colorbar(image, ax=panels, label="training samples (log scale)", format="{x:g}", aspect=40, pad=0.01)
+    return figure
+
+
+def save(figure: Figure, path: Path) -> None:
+    """Write a figure; the suffix of ``path`` is the format."""
+    if path.suffix not in FORMATS:
+        raise ConfigError(f"Expected a picture name ending in {', '.join(FORMATS)}, but got {path.name}.")
     figure.savefig(path, dpi=150)
 
 
-def class_counts(stream: Stream, train_labels: np.ndarray, task: int) -> np.ndarray:
-    """Samples of one task by client and registered class (clients, classes)."""
-    classes = len(stream.order)
-    held = [stream.number[train_labels[stream.indices(task, client)]] for client in range(stream.clients)]
-    return np.array([np.bincount(numbers, minlength=classes) for numbers in held])
+def dense(counts: np.ndarray, tasks: int, clients: int) -> np.ndarray:
+    """The ``counts`` of a stream as an array (tasks, clients, classes)."""
+    found = np.zeros((tasks, clients, counts[:, 2].max(initial=-1) + 1), dtype=np.int64)
+    found[tuple(counts[:, :3].T)] = counts[:, 3]
+    return found
 
 
 def effective(counts: np.ndarray) -> float:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from fcl_bench.config import method_name, run_id
@@ -60,6 +60,7 @@ def summarise(
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(),
+        "config": OmegaConf.to_container(config, resolve=True),
     }
 
 

@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -41,7 +42,8 @@ def run(words: list[str]) -> None:
         try:
             with explained():
                 check(config)
-            run_experiment(config, view)
+            command = shlex.join(["python", "-m", "fcl_bench", *HydraConfig.get().overrides.task])
+            run_experiment(config, view, command)
         except Exception as error:  # kept for main(), past Hydra, which would print it in its own way
             failures.append(error)
             if sweep:
@@ -109,16 +111,16 @@ def show_stream(words: list[str]) -> None:
 
     from fcl_bench.config import composed
     from fcl_bench.files import writing_to
-    from fcl_bench.stream_picture import picture, table
+    from fcl_bench.stream_picture import dense, picture, save, table
     from fcl_bench.world import deal
 
     with_method = any(word.startswith("method=") for word in options.overrides)
     config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
     dealt = deal(config)
-    labels, stream = dealt.dataset.train.labels, dealt.stream
-    Console(highlight=False).print(table(stream, labels, dealt.dataset.classes))
+    stream = dealt.stream
+    Console(highlight=False).print(table(stream, dealt.dataset.classes))
     with writing_to(options.out.parent, "--out"):
-        picture(stream, labels, options.out)
+        save(picture(dense(stream.counts, len(stream.tasks), stream.clients)), options.out)
     print(f"stream {stream.hash[:8]}, picture: {options.out}")
 
 

@@ -17,7 +17,7 @@ from fcl_bench.backbone import Backbone, BackboneConfig
 from fcl_bench.cache import Progress, default_folder
 from fcl_bench.config import build
 from fcl_bench.dataset import Dataset, limited
-from fcl_bench.environment import peak_memory_mb
+from fcl_bench.environment import forget_peak_memory, peak_memory_mb
 from fcl_bench.features import cached_inputs
 from fcl_bench.federation import Clients, Exchange, Federation, Meter
 from fcl_bench.method import Method
@@ -96,6 +96,7 @@ def deal(config: DictConfig) -> Dealt:
 def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
     """Have the inputs of both halves ready on disk."""
     keep_freed_memory()
+    forget_peak_memory()
     dataset, backbone = dealt.dataset, dealt.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))

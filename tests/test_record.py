@@ -3,17 +3,22 @@
 import csv
 import errno
 import json
+import mmap
 import os
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import ACCURACY, Command, Outcome, assert_equal_runs, contents, read_json
+from omegaconf import OmegaConf
 from safetensors import safe_open
 
+from fcl_bench.config import composed, run_id
 from fcl_bench.datasets.gaussian import gaussian
+from fcl_bench.environment import peak_memory_mb
 
 FILES = {
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "exchanges.jsonl", "metrics.csv"),
@@ -51,6 +56,22 @@ def test_result_has_the_public_keys_and_types(afcl_run: Outcome) -> None:
     assert set(result["seconds"]) == {"client", "server", "total"}
     assert result["seconds"]["total"] == pytest.approx(result["seconds"]["client"] + result["seconds"]["server"])
     assert {"torch", "python", "platform", "device", "git_commit"} <= set(result["environment"])
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="only Linux forgets a peak")
+def test_the_peak_of_memory_is_that_of_the_run_and_not_of_what_the_process_did_before(tiny: Command) -> None:
+    with mmap.mmap(-1, 2**29) as ballast:
+        for _ in range(2**9):
+            ballast.write(bytes(2**20))
+        before = peak_memory_mb()
+    assert tiny("method=afcl").result["metrics"]["peak_memory_mb"] < before - 256
+
+
+def test_a_record_tells_how_to_repeat_it(afcl_run: Outcome) -> None:
+    result = afcl_run.result
+    assert result["config"] == OmegaConf.to_container(OmegaConf.load(afcl_run.folder / "config.yaml"))
+    assert result["command"].startswith("python -m fcl_bench ")
+    assert run_id(composed(*shlex.split(result["command"])[3:])) == result["run_id"]
 
 
 def test_every_metric_can_be_recomputed_from_predictions_and_stream(afcl_run: Outcome) -> None:
