@@ -50,7 +50,8 @@ class Method(Protocol):
 
     Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
     a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (no
-    training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end).
+    training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a
+    federation must not show, so it is a reference in a leaderboard and no competitor).
 
     One ability is found by its presence: ``other_classifiers(state)``, a dict of further classifiers by name, whose
     accuracy the record has beside that of ``classifier``.
@@ -69,7 +70,7 @@ class Method(Protocol):
         ...
 
 
-FACTS = ("exact", "exemplar_free", "needs_frozen_backbone")
+FACTS = ("exact", "exemplar_free", "needs_frozen_backbone", "oracle")
 
 
 def other_classifiers(method: Any, state: State) -> Iterable[tuple[str, nn.Module]]:

@@ -31,6 +31,8 @@ class Pooled:
 class Joint:
     """``gamma`` regularises the ridge head; the other settings are those of the SGD head."""
 
+    oracle = True
+
     def __init__(
         self,
         backbone: Backbone,
