@@ -1,6 +1,7 @@
 """How the C library keeps memory."""
 
 import ctypes
+import gc
 import platform
 from functools import cache
 
@@ -19,3 +20,10 @@ def keep_freed_memory() -> None:
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(M_MMAP_THRESHOLD, LARGEST_KEPT)
         mallopt(M_TRIM_THRESHOLD, MOST_KEPT)
+
+
+def return_freed_memory() -> None:
+    """Hand back now what is kept."""
+    gc.collect()
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).malloc_trim(0)

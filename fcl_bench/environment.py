@@ -10,6 +10,8 @@ from pathlib import Path
 
 import torch
 
+from fcl_bench.allocator import return_freed_memory
+
 PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "scikit-learn", "hydra-core")
 
 
@@ -45,6 +47,7 @@ def _commit() -> str | None:
 
 def forget_peak_memory() -> None:
     """Measure :func:`peak_memory_mb` from here on; only Linux can, elsewhere runs before this one count."""
+    return_freed_memory()
     try:
         Path("/proc/self/clear_refs").write_text("5")
     except OSError:

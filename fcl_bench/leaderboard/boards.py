@@ -2,43 +2,15 @@
 
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from statistics import fmean, stdev
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
+from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.runs import Run, Settings
+from fcl_bench.leaderboard.statistics import Comparison, Score, compared, holm, score
 
 T = TypeVar("T")
 HEADING = ("dataset", "backbone", "track", "stream", "partition", "protocol")  # conditions every heading names
-
-
-@dataclass(frozen=True)
-class Column:
-    """How a number is shown, and which end of it is better."""
-
-    title: str
-    lower_is_better: bool = False
-    spread: bool = False  # with the standard deviation over seeds
-
-
-COLUMNS = {
-    "average_accuracy": Column("average (%)", spread=True),
-    "anytime_accuracy": Column("anytime (%)", spread=True),
-    "retention": Column("retention", spread=True),
-    "forgetting": Column("forgetting", lower_is_better=True, spread=True),
-    "uplink_mb": Column("up (MB)", lower_is_better=True),
-    "downlink_mb": Column("down (MB)", lower_is_better=True),
-    "stored_mb": Column("stored (MB)", lower_is_better=True),
-    "seconds": Column("seconds", lower_is_better=True),
-}
-
-
-@dataclass(frozen=True)
-class Score:
-    """Mean and sample standard deviation over seeds; None where it is undefined."""
-
-    mean: float | None
-    deviation: float | None
 
 
 @dataclass(frozen=True)
@@ -46,8 +18,19 @@ class Row:
     """A method with one choice of its settings."""
 
     name: str  # with the settings in which it differs from other rows of its method
-    seeds: int
-    scores: dict[str, Score]  # by column
+    runs: tuple[Run, ...]  # one per draw, by seed
+    scores: dict[str, Score]  # by metric, in the units of the record
+    comparison: Comparison | None  # with the best row; None for the best itself and for an oracle
+
+    @property
+    def method(self) -> str:
+        """The method's name alone."""
+        return self.runs[0].method
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """What the method declares about itself."""
+        return tuple(name for name, value in self.runs[0].result["facts"].items() if value)
 
 
 @dataclass(frozen=True)
@@ -55,15 +38,27 @@ class Board:
     """The table of one group of comparable runs."""
 
     heading: str
-    conditions: str  # the settings of the stream
-    rows: tuple[Row, ...]
+    conditions: Settings
+    sort: str  # the metric of the order and of the comparison with the best
+    rows: tuple[Row, ...]  # the best first
+
+    @property
+    def stream(self) -> str:
+        """The settings of the stream: the conditions that neither the heading nor another group of settings names."""
+        named = ((key, value) for key, value in self.conditions.items() if key not in HEADING and "." not in key)
+        return ", ".join(f"{key} {text(value)}" for key, value in named if value is not None)
+
+    @property
+    def ranked(self) -> list[Row]:
+        """The competitors, best first: neither oracles nor rows for which the metric is undefined."""
+        return [row for row in self.rows if "oracle" not in row.facts and row.scores[self.sort].mean is not None]
 
 
 def boards(runs: Iterable[Run], sort: str = "average_accuracy") -> tuple[Board, ...]:
     """One table per group of comparable runs, each with its best row first."""
     groups = _grouped(runs, lambda run: _key(run.conditions))
     named = _named([(_heading(group[0].conditions), group[0].conditions, group) for group in groups], mark=": ")
-    made = (Board(name, _stream(group[0].conditions), rows(group, sort)) for name, group in named)
+    made = (_compared(Board(name, group[0].conditions, sort, rows(group, sort))) for name, group in named)
     return tuple(sorted(made, key=lambda board: board.heading))
 
 
@@ -71,7 +66,7 @@ def rows(runs: Sequence[Run], sort: str = "average_accuracy") -> tuple[Row, ...]
     """One row per method and choice of settings, the best first; a run that was found twice counts once."""
     groups = _grouped(runs, lambda run: (run.method, _key(run.settings)))
     named = _named([(group[0].method, group[0].settings, group) for group in groups], mark=" ")
-    made = [_row(name, list({run.draw: run for run in reversed(group)}.values())) for name, group in named]
+    made = [_row(name, {run.draw: run for run in reversed(group)}.values()) for name, group in named]
     sign = 1 if COLUMNS[sort].lower_is_better else -1
 
     def rank(row: Row) -> tuple[bool, float, str]:
@@ -79,18 +74,6 @@ def rows(runs: Sequence[Run], sort: str = "average_accuracy") -> tuple[Row, ...]
         return mean is None, sign * (mean or 0.0), row.name
 
     return tuple(sorted(made, key=rank))
-
-
-def score(values: Sequence[float | None]) -> Score:
-    """Undefined in one run is undefined in the mean.
-
-    >>> score([1.0, 2.0, 6.0]), score([3.0]), score([3.0, None])
-    (Score(mean=3.0, deviation=2.6457513110645907), Score(mean=3.0, deviation=None), Score(mean=None, deviation=None))
-    """
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return Score(None, None)
-    return Score(fmean(known), stdev(known) if len(known) > 1 else None)
 
 
 def differences(several: Sequence[Settings]) -> list[Settings]:
@@ -107,8 +90,31 @@ def differences(several: Sequence[Settings]) -> list[Settings]:
     return [{key: value for key, value in settings.items() if key not in common} for settings in several]
 
 
-def _row(name: str, runs: Sequence[Run]) -> Row:
-    return Row(name, len(runs), {key: score([run.values[key] for run in runs]) for key in COLUMNS})
+def text(value: object) -> str:
+    """A setting as it is written on the command line."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def _row(name: str, runs: Iterable[Run]) -> Row:
+    ordered = tuple(sorted(runs, key=lambda run: (run.result["seed"], run.draw)))
+    return Row(name, ordered, {key: score([run.values[key] for run in ordered]) for key in COLUMNS}, None)
+
+
+def _compared(board: Board) -> Board:
+    """Every competitor beside the best one."""
+    if not board.ranked:
+        return board
+    best, *others = board.ranked
+    found = [compared(_values(row, board.sort), _values(best, board.sort)) for row in others]
+    corrected = holm([comparison.p for comparison in found])
+    beside = {
+        row.name: replace(comparison, p_holm=p) for row, comparison, p in zip(others, found, corrected, strict=True)
+    }
+    return replace(board, rows=tuple(replace(row, comparison=beside.get(row.name)) for row in board.rows))
+
+
+def _values(row: Row, metric: str) -> dict[str, float | None]:
+    return {run.draw: run.values[metric] for run in row.runs}
 
 
 def _named(groups: Sequence[tuple[str, Settings, list[Run]]], mark: str) -> list[tuple[str, list[Run]]]:
@@ -116,7 +122,7 @@ def _named(groups: Sequence[tuple[str, Settings, list[Run]]], mark: str) -> list
     found = []
     for alike in _grouped(groups, lambda group: group[0]):
         for (name, _, runs), own in zip(alike, differences([settings for _, settings, _ in alike]), strict=True):
-            words = " ".join(f"{key}={_text(value)}" for key, value in own.items())
+            words = " ".join(f"{key}={text(value)}" for key, value in own.items())
             found.append((f"{name}{mark}{words}" if words else name, runs))
     return found
 
@@ -124,16 +130,6 @@ def _named(groups: Sequence[tuple[str, Settings, list[Run]]], mark: str) -> list
 def _heading(conditions: Settings) -> str:
     dataset, backbone, track, stream, partition, protocol = (conditions[key] for key in HEADING)
     return f"{dataset}, {backbone} ({track}), {stream} x {partition}" + (f", protocol {protocol}" if protocol else "")
-
-
-def _stream(conditions: Settings) -> str:
-    """Those of the stream are the ones that neither the heading nor another group of settings names."""
-    shown = (key for key in conditions if key not in HEADING and "." not in key and conditions[key] is not None)
-    return ", ".join(f"{key} {_text(conditions[key])}" for key in shown)
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _key(settings: Settings) -> str:

@@ -1,68 +1,123 @@
 """Tables for a terminal, for a pipe, and as Markdown: the same cells."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import COLUMNS, Board, Row, Score
+from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
+from fcl_bench.leaderboard.statistics import Score
 
-ROOMY = 120  # columns of a terminal
-TITLES = ["method", "seeds", *(column.title for column in COLUMNS.values())]
+FACTS = {"exact": "exact", "exemplar_free": "no exemplars", "needs_frozen_backbone": "frozen only", "oracle": "oracle"}
+NOTE = (
+    "± standard deviation over seeds; 95 %: bootstrap interval of the mean; p: paired t-test against the best method "
+    "on the same seeds, Holm-corrected; an oracle is not compared."
+)
+Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
+GAP, LONGEST_NAME = 2, 40
 
 
-def show(boards: Iterable[Board], console: Console) -> None:
-    """Drawn by rich on a terminal; elsewhere plain lines, whatever their length."""
-    for number, board in enumerate(boards):
-        console.print("\n" * bool(number), Text(board.heading, "bold"), sep="", soft_wrap=True)
-        console.print(Text(board.conditions), soft_wrap=True)
+def show(boards: Iterable[Board], console: Console, columns: Sequence[str] = SHOWN) -> None:
+    """On a terminal in as many pieces as its width needs; elsewhere in plain lines, whatever their length."""
+    for board in boards:
+        console.print(Text(board.heading, "bold"), soft_wrap=True)
+        console.print(Text(board.stream), soft_wrap=True)
+        lines = cells(board, columns)
         if console.is_terminal:
-            console.print(_drawn(board, roomy=console.width >= ROOMY))
+            console.print(*map(_drawn, _pieces(lines, console.width)), sep="\n")
         else:
-            console.print(*_plain(board), sep="\n", markup=False, soft_wrap=True)
+            console.print(*_plain(lines), sep="\n", markup=False, soft_wrap=True)
+        console.print()
+    console.print(Text(NOTE, "dim"), soft_wrap=not console.is_terminal)
 
 
-def markdown(boards: Iterable[Board]) -> str:
-    """A heading, the settings of the stream and a table for each."""
-    return "\n".join(line for board in boards for line in _markdown(board))
+def markdown(boards: Iterable[Board], columns: Sequence[str] = SHOWN) -> str:
+    """A heading, the settings of the stream and a table for each, and what the columns mean."""
+    return "\n".join([*(line for board in boards for line in _markdown(board, columns)), NOTE, ""])
 
 
-def _drawn(board: Board, roomy: bool) -> Table:
-    """Where there is little room, numbers and titles take two lines."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, int(roomy), 0, 0), pad_edge=False, show_edge=False)
-    table.add_column(TITLES[0], overflow="fold")
-    for title in TITLES[1:]:
-        table.add_column(title if roomy else title.replace(" ", "\n"), justify="right", no_wrap=True)
-    for name, *numbers in map(_cells, board.rows):
-        table.add_row(Text(name), *(number if roomy else number.replace(" ± ", "\n±") for number in numbers))
+def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
+    """The table as text: the metric it is sorted by comes first, with its interval and the comparison."""
+    order = [board.sort, *(name for name in columns if name != board.sort)]
+    titles = [f"{COLUMNS[name].title}" for name in order]
+    best = board.ranked[0] if board.ranked else None
+    lines = [["method", "seeds", titles[0], "95 %", "p", *titles[1:], "facts"]]
+    for row in board.rows:
+        first, *rest = (number(row.scores[name], name) for name in order)
+        facts = ", ".join(FACTS.get(fact, fact) for fact in row.facts)
+        beside = "best" if row is best else _p(row)
+        lines.append([row.name, str(len(row.runs)), first, _interval(row, board.sort), beside, *rest, facts])
+    return lines
+
+
+def number(score: Score, metric: str) -> str:
+    """A score with its deviation; a cost is a mean alone."""
+    if score.mean is None:
+        return "n/a"
+    mean, deviation = (_digits(value, metric) for value in (score.mean, score.deviation))
+    return f"{mean} ± {deviation}" if COLUMNS[metric].score else mean
+
+
+def _digits(value: float | None, metric: str) -> str:
+    return "n/a" if value is None else f"{value * COLUMNS[metric].scale:.2f}"
+
+
+def _interval(row: Row, metric: str) -> str:
+    found = row.scores[metric].interval
+    return " to ".join(_digits(end, metric) for end in found) if found else "n/a"
+
+
+def _p(row: Row) -> str:
+    if row.comparison is None:
+        return ""
+    p = row.comparison.p_holm
+    return "n/a" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _widths(lines: Cells) -> list[int]:
+    name, *rest = (max(map(len, column)) for column in zip(*lines, strict=True))
+    return [min(name, LONGEST_NAME), *rest]
+
+
+def _pieces(lines: Cells, width: int) -> Iterator[Cells]:
+    """Columns side by side while there is room, the names again in every piece."""
+    widths = _widths(lines)
+    room, chosen = width - widths[0], [0]
+    for index, needed in enumerate(widths[1:], start=1):
+        if needed + GAP > room and len(chosen) > 1:
+            yield [[line[column] for column in chosen] for line in lines]
+            room, chosen = width - widths[0], [0]
+        room -= needed + GAP
+        chosen.append(index)
+    yield [[line[column] for column in chosen] for line in lines]
+
+
+def _drawn(lines: Cells) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
+    for index, (title, width) in enumerate(zip(lines[0], _widths(lines), strict=True)):
+        left = index == 0 or title == "facts"
+        table.add_column(title, justify="left" if left else "right", overflow="fold", width=width)
+    for line in lines[1:]:
+        table.add_row(*map(Text, line))
     return table
 
 
-def _plain(board: Board) -> Iterator[str]:
-    lines = [TITLES, *map(_cells, board.rows)]
+def _plain(lines: Cells) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for name, *numbers in lines:
-        padded = (number.rjust(width) for number, width in zip(numbers, widths[1:], strict=True))
-        yield "  ".join([name.ljust(widths[0]), *padded])
+    for name, *numbers, facts in lines:
+        padded = (text.rjust(width) for text, width in zip(numbers, widths[1:-1], strict=True))
+        yield (" " * GAP).join([name.ljust(widths[0]), *padded, facts]).rstrip()
 
 
-def _markdown(board: Board) -> Iterator[str]:
-    yield from (f"## {board.heading}", "", board.conditions, "")
-    yield f"| {' | '.join(TITLES)} |"
-    yield f"|---|{'---:|' * (len(TITLES) - 1)}"
-    for name, *numbers in map(_cells, board.rows):
+def _markdown(board: Board, columns: Sequence[str]) -> Iterator[str]:
+    titles, *lines = cells(board, columns)
+    yield from (f"## {board.heading}", "", board.stream, "")
+    yield f"| {' | '.join(titles)} |"
+    yield f"|---|{'---:|' * (len(titles) - 2)}---|"
+    for name, *rest in lines:
         escaped = name.replace("|", "\\|")
-        yield f"| {' | '.join([f'`{escaped}`', *numbers])} |"
+        yield f"| {' | '.join([f'`{escaped}`', *rest])} |"
     yield ""
-
-
-def _cells(row: Row) -> list[str]:
-    numbers = (_number(row.scores[key], column.spread) for key, column in COLUMNS.items())
-    return [row.name, str(row.seeds), *numbers]
-
-
-def _number(score: Score, spread: bool) -> str:
-    mean, deviation = ("n/a" if value is None else f"{value:.2f}" for value in (score.mean, score.deviation))
-    return f"{mean} ± {deviation}" if spread and score.mean is not None else mean

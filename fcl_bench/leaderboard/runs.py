@@ -1,23 +1,17 @@
-"""Records as a leaderboard needs them: the conditions of a run, the settings of its method, and its numbers."""
+"""Records as a leaderboard needs them: the conditions of a run, the settings of its method, and its result."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
 from fcl_bench.config import essence
 from fcl_bench.errors import UserError
+from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.protocol import flattened
 from fcl_bench.result import Result, read_result
 
 Settings = dict[str, Any]  # by dotted names
-
-ACCURACY = ("average_accuracy", "anytime_accuracy", "retention", "forgetting")
-BYTES = {"uplink_mb": "uplink_bytes", "downlink_mb": "downlink_bytes", "stored_mb": "stored_bytes"}
 
 
 @dataclass(frozen=True)
@@ -28,7 +22,9 @@ class Run:
     draw: str  # what chance decided, seed and stream: two runs of one setting that agree in it are the same run
     conditions: Settings  # all that must be equal for two runs to be compared
     settings: Settings  # of the method
-    values: dict[str, float | None]  # None is undefined, such as retention after a single task
+    values: dict[str, float | None]  # by metric; None is undefined, such as retention after a single task
+    result: Result
+    path: Path  # of the record
 
 
 @dataclass(frozen=True)
@@ -55,19 +51,19 @@ def gather(places: Iterable[Path]) -> Gathered:
 
 
 def read_run(path: Path) -> Run | None:
-    """The run of a ``result.json`` and the ``config.yaml`` beside it; None if it was interrupted."""
+    """The run of a ``result.json``; None if it was interrupted."""
     if not path.exists():
         raise UserError(f"There is no file or folder {path}: name folders of runs, or records.")
     result = read_result(path)
     try:
-        return run_of(result, _config(path.with_name("config.yaml"))) if result["status"] == "complete" else None
+        return run_of(result, path) if result["status"] == "complete" else None
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise UserError(f"The record {path} is incomplete ({error!r}): remove it and run again.") from error
 
 
-def run_of(result: Result, config: Settings) -> Run:
+def run_of(result: Result, path: Path) -> Run:
     """What of a record matters here: neither what follows from the seed nor what cannot change a result."""
-    config, stream = essence(config), essence(result["stream"])
+    config, stream = essence(result["config"]), essence(result["stream"])
     seed = config["seed"]
     rest = {key: config[key] for key in ("dataset", "backbone", "federation", "limit_train", "limit_test")}
     conditions = {
@@ -76,27 +72,18 @@ def run_of(result: Result, config: Settings) -> Run:
         **{key: value for key, value in stream.items() if key not in ("name", "seed", "hash")},
         **{key: value for key, value in flattened(rest).items() if (key, value) != ("backbone.seed", seed)},
     }
-    values = {key: result["metrics"][key] for key in ACCURACY}
-    values |= {key: result["metrics"][name] / 1e6 for key, name in BYTES.items()}
-    values["seconds"] = result["seconds"]["total"]
+    values = {key: result["metrics"][key] for key in COLUMNS}
     return Run(
         method=result["method"],
         draw=f"{seed} {stream['hash']}",
         conditions=conditions,
         settings=flattened(config["method"]),
         values={key: None if value is None else float(value) for key, value in values.items()},
+        result=result,
+        path=path,
     )
 
 
 def _records(places: Iterable[Path]) -> Iterator[Path]:
     found = (path for place in places for path in (sorted(place.rglob("result.json")) if place.is_dir() else [place]))
     yield from {path.resolve(): path for path in found}.values()
-
-
-def _config(path: Path) -> Settings:
-    try:
-        config: Any = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
-        return config
-    except (OSError, YAMLError, OmegaConfBaseException) as error:
-        reason = str(error).splitlines()[0]
-        raise UserError(f"The settings {path} cannot be read ({reason}): remove this record and run again.") from error

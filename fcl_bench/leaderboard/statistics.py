@@ -1,0 +1,111 @@
+"""What a few seeds say: mean, deviation, interval, and whether two methods differ on the same streams."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from statistics import fmean, stdev
+
+import numpy as np
+from scipy.special import stdtr
+
+LEVEL = 0.95
+ENUMERATED = 6  # values; all 6**6 samples of so many are looked at, of more values some at random
+SAMPLES = 10_000
+EQUAL = 1e-9  # differences below are those of rounding
+
+
+@dataclass(frozen=True)
+class Score:
+    """Over seeds; None where it is undefined."""
+
+    mean: float | None
+    deviation: float | None  # of the sample
+    interval: tuple[float, float] | None  # bootstrap, 95 %
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A method beside the best one, on the draws (seed and stream) that both have seen."""
+
+    pairs: int
+    difference: float | None  # mean, to the best
+    p: float | None  # of a paired two-sided t-test
+    p_holm: float | None  # the same, corrected for the number of methods compared
+
+
+def score(values: Sequence[float | None]) -> Score:
+    """Undefined in one run is undefined in the mean.
+
+    >>> score([1.0, 2.0, 6.0])
+    Score(mean=3.0, deviation=2.6457513110645907, interval=(1.0, 6.0))
+    >>> score([3.0]), score([3.0, None])
+    (Score(mean=3.0, deviation=None, interval=None), Score(mean=None, deviation=None, interval=None))
+    """
+    numbers = [value for value in values if value is not None]
+    if len(numbers) < len(values):
+        return Score(None, None, None)
+    several = len(numbers) > 1
+    return Score(fmean(numbers), stdev(numbers) if several else None, interval(numbers) if several else None)
+
+
+def interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % bootstrap interval of the mean, by percentiles.
+
+    A few values have few samples with replacement: all are looked at, so the interval is exact.
+
+    >>> interval([0.0, 8.0])
+    (0.0, 8.0)
+    """
+    means = np.asarray(values)[_resamples(len(values))].mean(axis=1)
+    low, high = np.quantile(means, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
+    return float(low), float(high)
+
+
+def compared(ours: dict[str, float | None], best: dict[str, float | None]) -> Comparison:
+    """Two methods by their values for each draw; ``p_holm`` is that of a single comparison.
+
+    >>> compared({"a": 1.0, "b": 2.0, "c": 9.0}, {"a": 1.0, "b": 4.0, "d": 0.0})
+    Comparison(pairs=2, difference=-1.0, p=0.49999999999999994, p_holm=0.49999999999999994)
+    """
+    both = [(value, best[draw]) for draw, value in ours.items() if draw in best]
+    differences = [one - other for one, other in both if one is not None and other is not None]
+    if not differences:
+        return Comparison(0, None, None, None)
+    p = paired_p(differences)
+    return Comparison(len(differences), fmean(differences), p, p)
+
+
+def paired_p(differences: Sequence[float]) -> float | None:
+    """Of a two-sided t-test that the mean difference is 0; None for a single pair, 1 if the pairs are equal."""
+    if len(differences) < 2:
+        return None
+    if max(map(abs, differences)) < EQUAL:
+        return 1.0
+    error = stdev(differences) / len(differences) ** 0.5
+    if error < EQUAL:
+        return 0.0
+    return float(2 * stdtr(len(differences) - 1, -abs(fmean(differences)) / error))
+
+
+def holm(values: Sequence[float | None]) -> list[float | None]:
+    """P-values corrected for their number, in their order.
+
+    >>> holm([0.01, 0.04, None, 0.03])
+    [0.03, 0.06, None, 0.06]
+    """
+    known = sorted((value, index) for index, value in enumerate(values) if value is not None)
+    corrected: list[float | None] = [None] * len(values)
+    largest = 0.0
+    for rank, (value, index) in enumerate(known):
+        largest = max(largest, min(1.0, value * (len(known) - rank)))
+        corrected[index] = largest
+    return corrected
+
+
+@cache
+def _resamples(number: int) -> np.ndarray:
+    """Positions of samples with replacement, one sample per row."""
+    if number <= ENUMERATED:
+        return np.array(list(product(range(number), repeat=number)))
+    return np.random.default_rng(0).integers(number, size=(SAMPLES, number))
