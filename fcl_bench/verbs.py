@@ -171,36 +171,10 @@ def add_method(words: list[str]) -> None:
 
 
 def show_leaderboard(words: list[str]) -> None:
-    """Compare runs: a table for each group of comparable ones, with what the seeds say about each method."""
-    from rich.console import Console
+    """Compare runs."""
+    from fcl_bench.leaderboard.command import leaderboard
 
-    from fcl_bench.files import write_atomically, writing_to
-    from fcl_bench.leaderboard.boards import boards
-    from fcl_bench.leaderboard.columns import COLUMNS, SHOWN, known
-    from fcl_bench.leaderboard.render import markdown, show
-    from fcl_bench.leaderboard.runs import gather
-
-    parser = argparse.ArgumentParser("python -m fcl_bench leaderboard", description=show_leaderboard.__doc__)
-    parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
-    parser.add_argument("--sort", default="average_accuracy", metavar="METRIC", help=", ".join(COLUMNS))
-    parser.add_argument(
-        "--columns", metavar="METRICS", help="those to show, with commas between them", default=",".join(SHOWN)
-    )
-    parser.add_argument("--markdown", type=Path, metavar="FILE", help="also write the tables as Markdown")
-    options = parser.parse_args(words)
-    (sort,), columns = known([options.sort]), known(options.columns.split(","))
-    found = gather(options.runs)
-    for problem in found.problems:
-        print(f"fcl_bench: {problem}", file=sys.stderr)
-    if found.interrupted:
-        print(f"fcl_bench: Interrupted runs that are left out: {found.interrupted}.", file=sys.stderr)
-    if not found.runs:
-        raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
-    tables = boards(found.runs, sort)
-    show(tables, Console(highlight=False), columns)
-    if options.markdown:
-        with writing_to(options.markdown.parent, "--markdown"):
-            write_atomically(options.markdown, markdown(tables, columns).encode())
+    leaderboard(words)
 
 
 VERBS: dict[str, Callable[[list[str]], None]] = {

@@ -17,6 +17,7 @@ NOTE = (
     "on the same seeds, Holm-corrected; an oracle is not compared."
 )
 Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
+LEFT = ("method", "gamma", "facts")  # columns of words
 GAP, LONGEST_NAME = 2, 40
 
 
@@ -25,24 +26,43 @@ def show(boards: Iterable[Board], console: Console, columns: Sequence[str] = SHO
     for board in boards:
         console.print(Text(board.heading, "bold"), soft_wrap=True)
         console.print(Text(board.stream), soft_wrap=True)
-        lines = cells(board, columns)
-        if console.is_terminal:
-            console.print(*map(_drawn, _pieces(lines, console.width)), sep="\n")
-        else:
-            console.print(*_plain(lines), sep="\n", markup=False, soft_wrap=True)
+        show_cells(cells(board, columns), console)
         console.print()
     console.print(Text(NOTE, "dim"), soft_wrap=not console.is_terminal)
 
 
+def show_cells(lines: Cells, console: Console) -> None:
+    """One table."""
+    if console.is_terminal:
+        console.print(*map(_drawn, _pieces(lines, console.width)), sep="\n")
+    else:
+        console.print(*_plain(lines), sep="\n", markup=False, soft_wrap=True)
+
+
 def markdown(boards: Iterable[Board], columns: Sequence[str] = SHOWN) -> str:
     """A heading, the settings of the stream and a table for each, and what the columns mean."""
-    return "\n".join([*(line for board in boards for line in _markdown(board, columns)), NOTE, ""])
+    parts = (
+        [f"## {board.heading}", "", board.stream, "", markdown_cells(cells(board, columns)), ""] for board in boards
+    )
+    return "\n".join([*(line for part in parts for line in part), NOTE, ""])
+
+
+def markdown_cells(lines: Cells) -> str:
+    """One table."""
+    titles, *rows = lines
+    rule = [":---" if title in LEFT else "---:" for title in titles]
+    named = ([f"`{name}`", *rest] for name, *rest in rows)
+    return "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in (titles, rule, *named))
+
+
+def _escaped(cell: str) -> str:
+    return cell.replace("|", "\\|")
 
 
 def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     """The table as text: the metric it is sorted by comes first, with its interval and the comparison."""
     order = [board.sort, *(name for name in columns if name != board.sort)]
-    titles = [f"{COLUMNS[name].title}" for name in order]
+    titles = [COLUMNS[name].title for name in order]
     best = board.ranked[0] if board.ranked else None
     lines = [["method", "seeds", titles[0], "95 %", "p", *titles[1:], "facts"]]
     for row in board.rows:
@@ -97,9 +117,8 @@ def _pieces(lines: Cells, width: int) -> Iterator[Cells]:
 
 def _drawn(lines: Cells) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
-    for index, (title, width) in enumerate(zip(lines[0], _widths(lines), strict=True)):
-        left = index == 0 or title == "facts"
-        table.add_column(title, justify="left" if left else "right", overflow="fold", width=width)
+    for title, width in zip(lines[0], _widths(lines), strict=True):
+        table.add_column(title, justify="left" if title in LEFT else "right", overflow="fold", width=width)
     for line in lines[1:]:
         table.add_row(*map(Text, line))
     return table
@@ -107,17 +126,9 @@ def _drawn(lines: Cells) -> Table:
 
 def _plain(lines: Cells) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for name, *numbers, facts in lines:
-        padded = (text.rjust(width) for text, width in zip(numbers, widths[1:-1], strict=True))
-        yield (" " * GAP).join([name.ljust(widths[0]), *padded, facts]).rstrip()
-
-
-def _markdown(board: Board, columns: Sequence[str]) -> Iterator[str]:
-    titles, *lines = cells(board, columns)
-    yield from (f"## {board.heading}", "", board.stream, "")
-    yield f"| {' | '.join(titles)} |"
-    yield f"|---|{'---:|' * (len(titles) - 2)}---|"
-    for name, *rest in lines:
-        escaped = name.replace("|", "\\|")
-        yield f"| {' | '.join([f'`{escaped}`', *rest])} |"
-    yield ""
+    for line in lines:
+        padded = (
+            text.ljust(width) if title in LEFT else text.rjust(width)
+            for title, text, width in zip(lines[0], line, widths, strict=True)
+        )
+        yield (" " * GAP).join(padded).rstrip()

@@ -1,0 +1,97 @@
+"""``python -m fcl_bench leaderboard`` and ``plot``: from folders of records to what is shown and written."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+from fcl_bench.errors import UserError
+from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.leaderboard.against import PAPER, Section, against, published
+from fcl_bench.leaderboard.boards import Board, boards
+from fcl_bench.leaderboard.columns import COLUMNS, SHOWN, known
+from fcl_bench.leaderboard.latex import latex
+from fcl_bench.leaderboard.render import markdown, markdown_cells, show, show_cells
+from fcl_bench.leaderboard.runs import Run, gather
+from fcl_bench.leaderboard.sheet import sheet
+
+
+def leaderboard(words: Sequence[str]) -> None:
+    """Compare runs: a table for each group of comparable ones, with what the seeds say about each method."""
+    options = _options(words)
+    (sort,), columns = known([options.sort]), known(options.columns.split(","))
+    tables = boards(finished(options.runs), sort)
+    console = Console(highlight=False)
+    show(tables, console, columns)
+    sections, others = against(tables) if options.against else ([], [])
+    _show_sections(sections, console)
+    for sentence in others:
+        print(f"fcl_bench: {sentence}", file=sys.stderr)
+    if options.out:
+        _write(options.out, tables, columns, sections)
+        print(f"written: {', '.join(str(path) for path in sorted(options.out.iterdir()))}")
+
+
+def finished(places: Sequence[Path]) -> tuple[Run, ...]:
+    """The complete runs below some folders; all that is no such run is told in a line each."""
+    found = gather(places)
+    for problem in found.problems:
+        print(f"fcl_bench: {problem}", file=sys.stderr)
+    if found.interrupted:
+        print(f"fcl_bench: Interrupted runs that are left out: {found.interrupted}.", file=sys.stderr)
+    if not found.runs:
+        raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
+    protocols = sorted({run.conditions["protocol"] or "none" for run in found.runs})
+    if len(protocols) > 1:
+        print(f"fcl_bench: Runs of several protocols ({', '.join(protocols)}) are not mixed.", file=sys.stderr)
+    return found.runs
+
+
+def _options(words: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser("python -m fcl_bench leaderboard", description=leaderboard.__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
+    parser.add_argument("--sort", default="average_accuracy", metavar="METRIC", help=f"one of {', '.join(COLUMNS)}")
+    parser.add_argument(
+        "--columns", default=",".join(SHOWN), metavar="METRICS", help="to show, with commas between them"
+    )
+    parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
+    parser.add_argument("--against", choices=PAPER, help="put the AFCL paper's figures beside ours")
+    return parser.parse_args(words)
+
+
+def _show_sections(sections: Sequence[Section], console: Console) -> None:
+    for section in sections:
+        console.print("", Text(f"against the paper: {section.heading}", "bold"), sep="\n", soft_wrap=True)
+        for cells in section.tables:
+            show_cells(cells, console)
+            console.print()
+        for sentence in section.words:
+            console.print(Text(f"- {sentence}"), soft_wrap=not console.is_terminal)
+
+
+def _markdown_sections(sections: Sequence[Section]) -> str:
+    lines = ["# Our figures beside the paper's", "", published()["source"], ""]
+    for section in sections:
+        tables = "\n\n".join(map(markdown_cells, section.tables))
+        lines += [f"## {section.heading}", "", tables, "", *(f"* {sentence}" for sentence in section.words), ""]
+    return "\n".join(lines)
+
+
+def _write(folder: Path, tables: Sequence[Board], columns: Sequence[str], sections: Sequence[Section]) -> None:
+    from fcl_bench.leaderboard.page import page
+
+    written = {
+        "leaderboard.md": markdown(tables, columns),
+        "leaderboard.csv": sheet(tables),
+        "leaderboard.tex": latex(tables),
+        "index.html": page(tables),
+    }
+    if sections:
+        written["paper.md"] = _markdown_sections(sections)
+    with writing_to(folder, "--out"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in written.items():
+            write_atomically(folder / name, text.encode())

@@ -1,0 +1,108 @@
+"""The tables as one LaTeX table in the manner of a paper: a line per setting, a column per method."""
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+from fcl_bench.leaderboard.boards import HEADING, Board, Row, text
+from fcl_bench.leaderboard.columns import COLUMNS
+
+SYMBOLS = {"tasks": "$T$", "alpha": r"$\alpha$", "clients": "$K$"}
+USUAL = ("dataset", "tasks", "alpha")  # conditions that a line begins with, where there are any
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
+    character: f"\\{character}" for character in "&%$#_{}"
+}
+
+
+def latex(boards: Sequence[Board]) -> str:
+    """Mean and deviation of the metric by which the tables are sorted; a document needs the package booktabs for it.
+
+    The best is bold, the second underlined; Improve says by how much of the second the best is better. Oracles come
+    last, unranked.
+    """
+    column = COLUMNS[boards[0].sort]
+    leading, names = _leading(boards), _names(boards, oracles=False)
+    oracles = _names(boards, oracles=True)
+    titles = [SYMBOLS.get(key, escaped(key)) for key in leading]
+    titles += [*map(escaped, names), "Improve", *(f"{escaped(name)} (oracle)" for name in oracles)]
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{escaped(column.title)}: mean and standard deviation over seeds; best bold, second underlined.}}",
+        rf"\begin{{tabular}}{{{'l' * len(leading)}{'r' * (len(titles) - len(leading))}}}",
+        r"\toprule",
+        f"{' & '.join(titles)} \\\\",
+        r"\midrule",
+        *(f"{' & '.join(_line(board, leading, names, oracles))} \\\\" for board in boards),
+        *(r"\bottomrule", r"\end{tabular}", r"\end{table}"),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def escaped(words: str) -> str:
+    r"""Text that LaTeX prints as it is.
+
+    >>> print(escaped("a_b 5 % ^"))
+    a\_b 5 \% \textasciicircum{}
+    """
+    return "".join(SPECIAL.get(character, character) for character in words)
+
+
+def improvement(best: float, second: float) -> float | None:
+    """How much better than the second the best is, in percent of the second.
+
+    >>> round(improvement(58.56, 43.34), 2), round(improvement(22.96, 368.11), 2), improvement(1.0, 0.0)
+    (35.12, 93.76, None)
+    """
+    return 100 * abs(best - second) / abs(second) if second else None
+
+
+def _line(board: Board, leading: Sequence[str], names: Sequence[str], oracles: Sequence[str]) -> Iterator[str]:
+    rows = {row.name: row for row in board.rows}
+    means = sorted({_mean(row, board) for row in board.ranked}, reverse=not COLUMNS[board.sort].lower_is_better)
+    yield from (escaped(text(board.conditions.get(key, ""))) for key in leading)
+    for name in names:
+        yield _cell(rows.get(name), board, means)
+    better = improvement(*means[:2]) if len(means) > 1 else None
+    yield "--" if better is None else rf"{better:.2f}\,\%"
+    for name in oracles:
+        yield _cell(rows.get(name), board, [])
+
+
+def _cell(row: Row | None, board: Board, means: Sequence[float]) -> str:
+    score = row.scores[board.sort] if row else None
+    if row is None or score is None or score.mean is None:
+        return "--"
+    shown, scale = f"{_mean(row, board):.2f}", COLUMNS[board.sort].scale
+    for command, mean in zip((r"\textbf", r"\underline"), means, strict=False):
+        if _mean(row, board) == mean:
+            shown = f"{command}{{{shown}}}"
+    spread = COLUMNS[board.sort].score and score.deviation is not None
+    return rf"{shown} {{\scriptsize $\pm$ {(score.deviation or 0.0) * scale:.2f}}}" if spread else shown
+
+
+def _mean(row: Row, board: Board) -> float:
+    """As printed: what looks equal is equal."""
+    return round((row.scores[board.sort].mean or 0.0) * COLUMNS[board.sort].scale, 2)
+
+
+def _leading(boards: Sequence[Board]) -> list[str]:
+    """The conditions that tell the lines apart, the usual ones in any case."""
+    keys = [key for key in USUAL if all(key in board.conditions for board in boards)]
+    others = [*HEADING, *(key for board in boards for key in board.conditions)]
+    for key in dict.fromkeys(others):
+        told = {tuple(text(board.conditions.get(known)) for known in keys) for board in boards}
+        if len(told) < len(boards) and len({text(board.conditions.get(key)) for board in boards}) > 1:
+            keys += [key] if key not in keys else []
+    return keys
+
+
+def _names(boards: Sequence[Board], oracles: bool) -> list[str]:
+    """Rows of all tables by their mean over the tables, the best last."""
+    found: dict[str, list[float]] = {}
+    for board in boards:
+        for row in board.rows:
+            if ("oracle" in row.facts) == oracles:
+                found.setdefault(row.name, []).append(_mean(row, board))
+    sign = -1 if COLUMNS[boards[0].sort].lower_is_better else 1
+    return sorted(found, key=lambda name: (sign * fmean(found[name]), name))
