@@ -177,6 +177,13 @@ def show_leaderboard(words: list[str]) -> None:
     leaderboard(words)
 
 
+def plot_runs(words: list[str]) -> None:
+    """Draw runs."""
+    from fcl_bench.leaderboard.command import plot
+
+    plot(words)
+
+
 VERBS: dict[str, Callable[[list[str]], None]] = {
     "list": list_choices,
     "show": show_method,
@@ -184,4 +191,5 @@ VERBS: dict[str, Callable[[list[str]], None]] = {
     "cache": show_cache,
     "new-method": add_method,
     "leaderboard": show_leaderboard,
+    "plot": plot_runs,
 }

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 from conftest import TINY, Command, command
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from fcl_bench.config import build, composed, parameters, run_id
@@ -222,3 +224,26 @@ def test_the_paper_s_budgets(name: str) -> None:
         assert config.backbone.trainable == bool(track)
         optimizer = config.method.optimizer
         assert (config.method.lr, optimizer.momentum, optimizer.weight_decay) == (0.01, 0.9, 0.0005)
+
+
+GAMMAS = {"method.gamma": "0,0.001,0.01,0.1,1,10,100,1000", "seed": "1,2,3"}
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("cifar100", 0.1), ("tiny_imagenet", 0.1), ("imagenet_r", 0.5)])
+def test_the_paper_s_other_tables_are_sweeps(name: str, alpha: float) -> None:
+    table = swept(f"table1_{name}")
+    assert (table["stream.tasks"], table["seed"]) == ("5,10", "1,2,3")
+    ten = table | {"stream.tasks": "10", "partition.alpha": str(alpha)}
+    assert swept(f"stability_{name}") == ten
+    assert swept(f"runtime_{name}") == ten | {"seed": "1"}
+    assert swept(f"gamma_{name}") == GAMMAS
+    assert composed(f"experiment=gamma_{name}").method["_target_"].endswith("AFCL")
+
+
+def swept(experiment: str) -> dict[str, Any]:
+    """The axes of a sweep."""
+    GlobalHydra.instance().clear()
+    with initialize_config_module("fcl_bench.configs", version_base="1.3"):
+        words = ["method=afcl", f"experiment={experiment}"]
+        config = compose("config", overrides=words, return_hydra_config=True)
+    return dict(config.hydra.sweeper.params)

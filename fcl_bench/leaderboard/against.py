@@ -85,7 +85,7 @@ def _by_gamma(board: Board) -> Cells:
     """AFCL for several values of its only hyper-parameter; nothing unless it was run with several of the paper's."""
     values = published()["gamma"].get(board.conditions["dataset"], {})
     rows = sorted(
-        (row for row in board.rows if row.method == "afcl" and row.runs[0].settings["gamma"] in values),
+        (row for row in board.rows if row.method == "afcl" and row.runs[0].settings.get("gamma") in values),
         key=lambda row: row.runs[0].settings["gamma"],
     )
     lines = []

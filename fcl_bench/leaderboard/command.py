@@ -35,6 +35,25 @@ def leaderboard(words: Sequence[str]) -> None:
         print(f"written: {', '.join(str(path) for path in sorted(options.out.iterdir()))}")
 
 
+def plot(words: Sequence[str]) -> None:
+    """Draw a figure of a paper from runs, as PNG, SVG or PDF."""
+    from fcl_bench.leaderboard.plots import KINDS
+    from fcl_bench.stream_picture import save
+
+    parser = argparse.ArgumentParser("python -m fcl_bench plot", description=plot.__doc__)
+    parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
+    parser.add_argument("--kind", required=True, choices=KINDS, help="what to draw")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="its suffix is the format (default: KIND.png)")
+    options = parser.parse_args(words)
+    out = options.out or Path(f"{options.kind}.png")
+    figures = list(KINDS[options.kind](boards(finished(options.runs))))
+    for number, (what, figure) in enumerate(figures, start=1):
+        path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
+        with writing_to(out.parent, "--out"):
+            save(figure, path)
+        print(f"{path}: {what}" if what else path)
+
+
 def finished(places: Sequence[Path]) -> tuple[Run, ...]:
     """The complete runs below some folders; all that is no such run is told in a line each."""
     found = gather(places)

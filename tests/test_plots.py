@@ -1,0 +1,125 @@
+"""Figures from records: what is drawn is compared with the records themselves."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from conftest import Command, command
+from matplotlib.image import imread
+from records import made, record, write
+
+from fcl_bench.leaderboard.plots import KINDS, curves, front, gamma, matrix, pareto, retention
+
+TWO = {"first": 60.0, "second": 40.0}
+
+
+def some(**changes: Any) -> list[dict[str, Any]]:
+    return [record(name, seed, mean + seed, **changes) for name, mean in TWO.items() for seed in (1, 3)]
+
+
+def test_curves_are_means_over_seeds_with_a_band() -> None:
+    ((_, figure),) = curves(made(*some(), *some(stream__tasks=10)))
+    panels = figure.axes
+    assert [panel.get_title() for panel in panels] == [
+        "digits, tasks 10, clients 3, alpha 0.1",
+        "digits, tasks 3, clients 3, alpha 0.1",
+    ]
+    drawn = {line.get_label(): line.get_ydata() for line in panels[0].lines}
+    assert drawn["first"] == pytest.approx([62 / 4, 62 / 2, 62])
+    assert drawn["second"] == pytest.approx([42 / 4, 42 / 2, 42])
+    band = panels[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.max(), band.min()) == pytest.approx((62 + 2**0.5, (62 - 2**0.5) / 4))
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["first", "second"]
+
+
+def test_retention_begins_with_the_second_task() -> None:
+    values = {"curves__retention": [None, 0.5, 0.25]}
+    ((_, figure),) = retention(made(record(**values)))
+    assert figure.axes[0].lines[0].get_ydata() == pytest.approx([np.nan, 0.5, 0.25], nan_ok=True)
+
+
+def test_a_heat_map_is_the_mean_matrix() -> None:
+    ((_, figure),) = matrix(made(*some()))
+    panels = {panel.get_title(): panel for panel in figure.axes if panel.get_title()}
+    assert panels["first"].images[0].get_array()[2].tolist() == [30, 62, 70]
+    assert panels["second"].images[0].get_array()[2].tolist() == [30, 42, 70]
+    assert [text.get_text() for text in panels["first"].texts] == ["90", "0", "0", "60", "80", "0", "30", "62", "70"]
+
+
+def test_pareto_plots_have_the_traffic_of_both_ways_and_the_front() -> None:
+    cheap = record("cheap", 1, 50.0, metrics__uplink_bytes=1e6, metrics__runtime_seconds=9.0)
+    oracle = record("joint", 1, 99.0, metrics__downlink_bytes=1e6, facts__oracle=True)
+    dear = record("dear", 1, 40.0, metrics__downlink_bytes=3e6)
+    ((_, figure),) = pareto(made(cheap, oracle, dear))
+    traffic, seconds = figure.axes
+    points = {container.get_label(): container[0].get_xydata()[0].tolist() for container in traffic.containers}
+    assert points == {"cheap": [1.0, 50.0], "joint": [3.0, 99.0], "dear": [5.0, 40.0]}
+    assert traffic.lines[-1].get_xydata().tolist() == [[1.0, 50.0]]  # an oracle is not on the front
+    assert seconds.lines[-1].get_xydata().tolist() == [[1.5, 40.0], [9.0, 50.0]]
+
+
+def test_the_front_is_that_of_brute_force() -> None:
+    points = [tuple(point) for point in np.random.default_rng(0).integers(0, 9, (40, 2)).tolist()]
+    best = {
+        one for one in points if not any(other != one and other[0] <= one[0] and other[1] >= one[1] for other in points)
+    }
+    assert front(points) == sorted(best)
+
+
+def test_gammas_are_a_line() -> None:
+    runs = [
+        record("afcl", seed, 60 - gamma + seed, config__method__gamma=gamma) for gamma in (10, 0, 1) for seed in (1, 3)
+    ]
+    ((_, figure),) = gamma(made(*runs))
+    (line,) = figure.axes[0].containers
+    assert line[0].get_xydata().tolist() == [[0, 62], [1, 61], [10, 52]]
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream")])
+def test_every_kind_is_written_as_png_and_svg(tmp_path: Path, kind: str) -> None:
+    for number, one in enumerate(some()):
+        write(tmp_path / str(number), one)
+    for suffix in (".png", ".svg"):
+        path = tmp_path / f"figure{suffix}"
+        told = command("plot", str(tmp_path), "--kind", kind, "--out", str(path))
+        assert told.code == 0, told.err
+        assert told.out.startswith(str(path))
+    assert imread(tmp_path / "figure.png").std() > 0.05
+    assert "<svg" in (tmp_path / "figure.svg").read_text()
+
+
+def test_the_stream_comes_from_the_manifest_beside_a_record(tiny: Command, output_dir: Path, tmp_path: Path) -> None:
+    done = tiny("method=afcl")
+    told = command("plot", str(output_dir), "--kind", "stream", "--out", str(tmp_path / "stream.svg"))
+    assert told.code == 0, told.err
+    sizes = json.loads((done.folder / "stream.json").read_text())["sizes"]
+    titles = re.findall(r"task \d: \d+ new, \d+ known", (tmp_path / "stream.svg").read_text())
+    assert len(set(titles)) == len(sizes) == 3
+    (done.folder / "stream.json").write_text("{")
+    refused = command("plot", str(output_dir), "--kind", "stream")
+    assert refused.code == 1
+    assert re.match(r"fcl_bench: There is no stream\.json of the stream beside \S+result\.json: name ", refused.err)
+
+
+def test_several_tables_of_one_kind_are_numbered(tmp_path: Path) -> None:
+    write(tmp_path / "one", record())
+    write(tmp_path / "two", record(stream__alpha=0.5))
+    told = command("plot", str(tmp_path), "--kind", "matrix", "--out", str(tmp_path / "m.png"))
+    assert told.out.splitlines() == [
+        f"{tmp_path}/m-1.png: tasks 3, clients 3, alpha 0.1",
+        f"{tmp_path}/m-2.png: tasks 3, clients 3, alpha 0.5",
+    ]
+
+
+def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "one", record()))
+    refused = command("plot", path, "--kind", "gamma")
+    assert (refused.code, refused.err.split(":")[1]) == (1, " There are no runs of AFCL with several gammas")
+    refused = command("plot", path, "--kind", "curves", "--out", str(tmp_path / "x.gif"))
+    assert refused.code == 2
+    assert "Expected a picture name ending in .png, .svg, .pdf, but got x.gif." in refused.err
+    assert command("plot", str(tmp_path / "nothing"), "--kind", "curves").code == 1
+    assert command("plot", path, "--kind", "pie").code == 2
