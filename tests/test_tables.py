@@ -29,6 +29,7 @@ def several() -> list[dict[str, Any]]:
 def test_markdown_has_a_heading_and_a_table_for_every_group() -> None:
     lines = markdown(made(*several()), ["retention", "uplink_bytes"]).splitlines()
     assert [line for line in lines if line.startswith("## ")] == [
+        "## Overview: average (%)",
         "## digits, none (frozen), si_blurry x dirichlet: tasks=10",
         "## digits, none (frozen), si_blurry x dirichlet: tasks=3",
     ]
@@ -38,6 +39,21 @@ def test_markdown_has_a_heading_and_a_table_for_every_group() -> None:
     assert "| `joint` | 1 | 99.00 ± n/a | n/a |  | n/a | 2.00 | oracle |" in lines
     (row,) = (line for line in lines if line.startswith("| `a_b` | 3 | 62.00 ± 1.00 | "))
     assert row.endswith(" | best | n/a | 2.00 |  |")
+
+
+def test_the_overview_has_a_column_per_table_and_the_best_mean_first() -> None:
+    lines = markdown(made(*several())).splitlines()
+    start = lines.index("## Overview: average (%)")
+    assert lines[start + 2 : start + 9] == [
+        "| method | tasks 10 | tasks 3 |",
+        "| :--- | ---: | ---: |",
+        "| `a_b` | 10.00 ± n/a | 62.00 ± 1.00 |",
+        "| `c` | 15.00 ± n/a | 42.00 ± 1.00 |",
+        "| `d` |  | 22.00 ± 1.00 |",
+        "| `joint (oracle)` |  | 99.00 ± n/a |",
+        "",
+    ]
+    assert "Overview" not in markdown(made(record()))
 
 
 def test_a_bar_in_a_name_does_not_break_the_table() -> None:

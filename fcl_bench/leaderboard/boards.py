@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import TypeVar
 
 from fcl_bench.leaderboard.columns import COLUMNS
@@ -11,6 +12,8 @@ from fcl_bench.leaderboard.statistics import Comparison, Score, compared, holm, 
 
 T = TypeVar("T")
 HEADING = ("dataset", "backbone", "track", "stream", "partition", "protocol")  # conditions every heading names
+
+USUAL = ("dataset", "tasks", "alpha")  # conditions that a reader looks for first
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,29 @@ def differences(several: Sequence[Settings]) -> list[Settings]:
             texts.setdefault(key, set()).add(json.dumps(value, sort_keys=True))
     common = {key for key, found in texts.items() if len(found) == 1 and all(key in other for other in several)}
     return [{key: value for key, value in settings.items() if key not in common} for settings in several]
+
+
+def telling(boards: Sequence[Board]) -> list[str]:
+    """The conditions that tell tables apart: data set, tasks and alpha in any case, others only where it takes them."""
+    keys = [key for key in USUAL if all(key in board.conditions for board in boards)]
+    for key in dict.fromkeys([*HEADING, *(key for board in boards for key in board.conditions)]):
+        told = {tuple(text(board.conditions.get(known)) for known in keys) for board in boards}
+        values = {text(board.conditions.get(key)) for board in boards}
+        if len(told) < len(boards) and len(values) > 1 and key not in keys:
+            keys.append(key)
+    return keys
+
+
+def by_mean(boards: Sequence[Board], oracles: bool) -> list[str]:
+    """The names of the rows of all tables, either oracles or the others, the best mean over the tables first."""
+    found: dict[str, list[float]] = {}
+    for board in boards:
+        for row in board.rows:
+            mean = row.scores[board.sort].mean
+            if ("oracle" in row.facts) == oracles and mean is not None:
+                found.setdefault(row.name, []).append(mean)
+    sign = 1 if COLUMNS[boards[0].sort].lower_is_better else -1
+    return sorted(found, key=lambda name: (sign * fmean(found[name]), name))
 
 
 def text(value: object) -> str:

@@ -1,13 +1,11 @@
 """The tables as one LaTeX table in the manner of a paper: a line per setting, a column per method."""
 
 from collections.abc import Iterator, Sequence
-from statistics import fmean
 
-from fcl_bench.leaderboard.boards import HEADING, Board, Row, text
+from fcl_bench.leaderboard.boards import Board, Row, by_mean, telling, text
 from fcl_bench.leaderboard.columns import COLUMNS
 
 SYMBOLS = {"tasks": "$T$", "alpha": r"$\alpha$", "clients": "$K$"}
-USUAL = ("dataset", "tasks", "alpha")  # conditions that a line begins with, where there are any
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: f"\\{character}" for character in "&%$#_{}"
 }
@@ -20,8 +18,8 @@ def latex(boards: Sequence[Board]) -> str:
     last, unranked.
     """
     column = COLUMNS[boards[0].sort]
-    leading, names = _leading(boards), _names(boards, oracles=False)
-    oracles = _names(boards, oracles=True)
+    leading, names = telling(boards), by_mean(boards, oracles=False)[::-1]
+    oracles = by_mean(boards, oracles=True)
     titles = [SYMBOLS.get(key, escaped(key)) for key in leading]
     titles += [*map(escaped, names), "Improve", *(f"{escaped(name)} (oracle)" for name in oracles)]
     lines = [
@@ -84,25 +82,3 @@ def _cell(row: Row | None, board: Board, means: Sequence[float]) -> str:
 def _mean(row: Row, board: Board) -> float:
     """As printed: what looks equal is equal."""
     return round((row.scores[board.sort].mean or 0.0) * COLUMNS[board.sort].scale, 2)
-
-
-def _leading(boards: Sequence[Board]) -> list[str]:
-    """The conditions that tell the lines apart, the usual ones in any case."""
-    keys = [key for key in USUAL if all(key in board.conditions for board in boards)]
-    others = [*HEADING, *(key for board in boards for key in board.conditions)]
-    for key in dict.fromkeys(others):
-        told = {tuple(text(board.conditions.get(known)) for known in keys) for board in boards}
-        if len(told) < len(boards) and len({text(board.conditions.get(key)) for board in boards}) > 1:
-            keys += [key] if key not in keys else []
-    return keys
-
-
-def _names(boards: Sequence[Board], oracles: bool) -> list[str]:
-    """Rows of all tables by their mean over the tables, the best last."""
-    found: dict[str, list[float]] = {}
-    for board in boards:
-        for row in board.rows:
-            if ("oracle" in row.facts) == oracles:
-                found.setdefault(row.name, []).append(_mean(row, board))
-    sign = -1 if COLUMNS[boards[0].sort].lower_is_better else 1
-    return sorted(found, key=lambda name: (sign * fmean(found[name]), name))

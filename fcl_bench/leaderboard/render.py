@@ -1,13 +1,13 @@
 """Tables for a terminal, for a pipe, and as Markdown: the same cells."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.boards import Board, Row, by_mean, telling, text
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
 from fcl_bench.leaderboard.statistics import Score
 
@@ -21,12 +21,16 @@ LEFT = ("method", "gamma", "facts")  # columns of words
 GAP, LONGEST_NAME = 2, 40
 
 
-def show(boards: Iterable[Board], console: Console, columns: Sequence[str] = SHOWN) -> None:
+def show(boards: Sequence[Board], console: Console, columns: Sequence[str] = SHOWN) -> None:
     """On a terminal in as many pieces as its width needs; elsewhere in plain lines, whatever their length."""
     for board in boards:
         console.print(Text(board.heading, "bold"), soft_wrap=True)
         console.print(Text(board.stream), soft_wrap=True)
         show_cells(cells(board, columns), console)
+        console.print()
+    if len(boards) > 1:
+        console.print(Text(f"overview: {COLUMNS[boards[0].sort].title}", "bold"))
+        show_cells(overview(boards), console)
         console.print()
     console.print(Text(NOTE, "dim"), soft_wrap=not console.is_terminal)
 
@@ -39,12 +43,29 @@ def show_cells(lines: Cells, console: Console) -> None:
         console.print(*_plain(lines), sep="\n", markup=False, soft_wrap=True)
 
 
-def markdown(boards: Iterable[Board], columns: Sequence[str] = SHOWN) -> str:
-    """A heading, the settings of the stream and a table for each, and what the columns mean."""
-    parts = (
-        [f"## {board.heading}", "", board.stream, "", markdown_cells(cells(board, columns)), ""] for board in boards
-    )
-    return "\n".join([*(line for part in parts for line in part), NOTE, ""])
+def markdown(boards: Sequence[Board], columns: Sequence[str] = SHOWN) -> str:
+    """An overview of several tables, then a heading, the settings of the stream and the table for each."""
+    title = f"## Overview: {COLUMNS[boards[0].sort].title}"
+    parts = [[title, markdown_cells(overview(boards))]] if len(boards) > 1 else []
+    parts += [[f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))] for board in boards]
+    return "\n\n".join([*("\n\n".join(part) for part in parts), NOTE]) + "\n"
+
+
+def overview(boards: Sequence[Board]) -> Cells:
+    """The metric of the order in all tables: a line per method, a column per table."""
+    keys = [key for key in telling(boards) if len({text(board.conditions[key]) for board in boards}) > 1]
+    titles = [", ".join(f"{key} {text(board.conditions[key])}" for key in keys) for board in boards]
+    rows = [{row.name: row for row in board.rows} for board in boards]
+    lines = [["method", *titles]]
+    for oracles in (False, True):
+        for name in by_mean(boards, oracles):
+            scores = (
+                found[name].scores[board.sort] if name in found else None
+                for board, found in zip(boards, rows, strict=True)
+            )
+            numbers = (number(score, boards[0].sort) if score else "" for score in scores)
+            lines.append([f"{name} (oracle)" if oracles else name, *numbers])
+    return lines
 
 
 def markdown_cells(lines: Cells) -> str:
