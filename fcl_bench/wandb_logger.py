@@ -105,7 +105,7 @@ class WandB:
             silent=True,
             console="off",
             init_timeout=self.timeout,
-            finish_timeout=self.timeout if mode == "online" else 0,  # 0: when all is written
+            finish_timeout=self.timeout,
             finish_timeout_raises=True,
         )
         run = wandb.init(

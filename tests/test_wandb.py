@@ -77,12 +77,22 @@ def _nested(items: Any) -> dict[str, Any]:
 
 
 def read(folder: Path) -> Written:
+    """What a finished W&B run has written; wandb writes the end of it a moment after it says so."""
+    (path,) = folder.glob("run-*.wandb")
+    for _ in range(100):
+        written = Written(list(records(path.read_bytes())))
+        if written.of("exit"):
+            return written
+        time.sleep(0.1)
+    raise AssertionError(f"{path} has no end")
+
+
+def records(data: bytes) -> Iterator[Any]:
     """Blocks of 32 KiB hold pieces of records: checksum, length, kind (1 whole, 2 first, 3 middle, 4 last), bytes."""
     from wandb.proto.wandb_internal_pb2 import Record
 
-    (path,) = folder.glob("run-*.wandb")
-    data, block, place, piece, records = path.read_bytes(), 2**15, 7, b"", []
     assert data[:4] == b":W&B"
+    block, place, piece = 2**15, 7, b""
     while place + 7 <= len(data):
         left = block - place % block
         _, length, kind = struct.unpack_from("<IHB", data, place) if left >= 7 else (0, 0, 0)
@@ -92,9 +102,8 @@ def read(folder: Path) -> Written:
         piece += data[place + 7 : place + 7 + length]
         place += 7 + length
         if kind in (1, 4):
-            records.append(Record.FromString(piece))
+            yield Record.FromString(piece)
             piece = b""
-    return Written(records)
 
 
 def sessions(output_dir: Path) -> list[Path]:
