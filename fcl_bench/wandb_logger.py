@@ -4,17 +4,17 @@ All that is logged is read from the record, row by row in a fixed order, so a ro
 was interrupted: a resumed run leaves out the rows that its W&B run has. Whatever happens to wandb, the run goes on.
 """
 
-import json
 import os
 import shlex
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from omegaconf import OmegaConf
 from pydantic import AfterValidator, PositiveFloat
 from pydantic_core import PydanticCustomError
@@ -22,8 +22,8 @@ from pydantic_core import PydanticCustomError
 from fcl_bench.loggers import Log
 from fcl_bench.result import Result, read_result
 from fcl_bench.seeds import seeded
+from fcl_bench.wandb_content import of_all_classifiers, rows, tables
 
-MOST_SAMPLES = 10_000  # in a table of predictions: W&B draws no more
 LONGEST_TAG = 64
 
 
@@ -41,7 +41,6 @@ def _named(most: int, forbidden: str) -> AfterValidator:
 
 Project = Annotated[str, _named(128, "/\\#?%:")]
 Tag = Annotated[str, _named(LONGEST_TAG, "")]
-Table = tuple[list[str | int], list[list[Any]]]  # names of columns, rows
 
 
 class WandB:
@@ -61,12 +60,13 @@ class WandB:
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Log]:
         """See :class:`fcl_bench.loggers.Logger`."""
-        session = Session(folder)
+        session = Session(folder, self.timeout)
         session.attempt(self._start, session)
         code = 1
         try:
             yield lambda result: session.attempt(session.log, result)
-            session.attempt(session.complete)
+            with _data_dir(session.place / "wandb"):
+                session.attempt(within, self.timeout, session.complete)
             code = 0
         finally:
             session.close(code)
@@ -74,15 +74,15 @@ class WandB:
     def _start(self, session: "Session") -> None:
         import wandb
 
-        wandb.setup(wandb.Settings(silent=True, console="off"))
-        mode = self.mode or _usual_mode(wandb.setup().settings.mode)
+        configured = wandb.setup(wandb.Settings(silent=True, console="off")).settings.mode
+        mode = self.mode or _usual_mode(configured)
         if mode == "online":
             try:
                 session.run = self._online_run(session)
             except Exception as error:
                 wandb.teardown()  # the run it has begun would be in the way
                 session.run = self._run(session, "offline")
-                session.warn(f"goes offline, as the service cannot be used: {error}")
+                session.warn(f"goes offline, as the service cannot be used: {str(error).splitlines()[0]}")
         elif mode == "offline":
             session.run = self._run(session, mode)
 
@@ -132,8 +132,8 @@ class WandB:
 class Session:
     """A record and its W&B run."""
 
-    def __init__(self, folder: Path):
-        self.folder, self.begun = folder, read_result(folder / "result.json")
+    def __init__(self, folder: Path, timeout: float):
+        self.folder, self.timeout, self.begun = folder, timeout, read_result(folder / "result.json")
         config: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
         self.name = f"{self.begun['method']} seed {self.begun['seed']}"
         self.id = f"{self.begun['run_id']}-{self.begun['inputs'][:8]}"
@@ -150,7 +150,8 @@ class Session:
                 function(*arguments)
         except Exception as error:
             self._failed = True
-            self.warn(f"failed, the run goes on without it: {error!r}")
+            kept = f"; what was logged is in {self.run.settings.sync_dir}" if self.run else ""
+            self.warn(f"failed, the run goes on without it: {error!r}{kept}")
 
     def warn(self, text: str) -> None:
         """One line."""
@@ -164,7 +165,7 @@ class Session:
         for row in islice(rows(self.folder, result), self._rows, None):
             self.run.log(row, step=self._rows, commit=True)
             self._rows += 1
-        self.run.summary.update(_of_all_classifiers(result, "metrics"))
+        self.run.summary.update(of_all_classifiers(result, "metrics"))
 
     def complete(self) -> None:
         """What belongs to a whole run: tables and artifacts."""
@@ -174,73 +175,53 @@ class Session:
 
         result = read_result(self.folder / "result.json")
         self.log(result)
-        with _data_dir(self.place / "wandb"):
-            found = {name: wandb.Table(*table) for name, table in tables(self.folder, result).items()}
-            self.run.log(found, step=self._rows, commit=True)
-            stream = wandb.Artifact(f"stream-{result['stream']['hash'][:16]}", "stream", metadata=result["stream"])
-            stream.add_file(str(self.folder / "stream.json"))
-            stream.add_file(str(self.folder / "stream.npz"))
-            numbers = wandb.Artifact(f"result-{self.id}", "result")
-            numbers.add_file(str(self.folder / "result.json"))
-            for artifact in (stream, numbers):
-                self.run.log_artifact(artifact)
+        found = {name: wandb.Table(*table) for name, table in tables(self.folder, result).items()}
+        self.run.log(found, step=self._rows, commit=True)
+        stream = wandb.Artifact(f"stream-{result['stream']['hash'][:16]}", "stream", metadata=result["stream"])
+        stream.add_file(str(self.folder / "stream.json"))
+        stream.add_file(str(self.folder / "stream.npz"))
+        numbers = wandb.Artifact(f"result-{self.id}", "result")
+        numbers.add_file(str(self.folder / "result.json"))
+        for artifact in (stream, numbers):
+            self.run.log_artifact(artifact)
 
     def close(self, exit_code: int) -> None:
-        """End the W&B run, even one that has failed, and say where it is."""
+        """End the W&B run, and say where it is; of one that has failed, silently."""
         if self.run is None:
             return
-        run, self._failed, failed = self.run, False, self._failed
-        place = run.settings.sync_dir
-        self.attempt(run.finish, exit_code)
-        if not failed and not self._failed:
-            print(
-                f"W&B run, offline; to upload it: wandb sync {shlex.quote(place)}"
-                if run.offline
-                else f"W&B run: {run.url}"
-            )
+        run, place = self.run, self.run.settings.sync_dir
+        if self._failed:
+            with suppress(Exception):
+                within(self.timeout, run.finish, exit_code)
+            return
+        self.attempt(within, 1.5 * self.timeout, run.finish, exit_code)  # wandb itself gives up after the timeout
+        if not self._failed:
+            upload = f", offline; to upload it: wandb sync {shlex.quote(place)}"
+            print(f"W&B run{upload if run.offline else f': {run.url}'}")
 
 
-def rows(folder: Path, result: Result) -> Iterator[dict[str, Any]]:
-    """The history: of every finished task its exchanges, then its metrics; both axes count from 1."""
-    lines = map(json.loads, (folder / "exchanges.jsonl").read_text().splitlines())
-    exchanges = list(enumerate(lines, start=1))
-    curves = _of_all_classifiers(result, "curves")
-    for task in range(len(result["curves"]["average_accuracy"])):
-        for number, exchange in exchanges:
-            if exchange["task"] == task:
-                yield {"exchange": number, **{f"exchange/{name}": value for name, value in exchange.items()}}
-        yield {"task": task + 1, **{f"task/{name}": curve[task] for name, curve in curves.items()}}
+def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> None:
+    """Call something that might never return, and wait no longer than this for it.
 
+    >>> within(1.0, print, "done")
+    done
+    >>> from threading import Event
+    >>> within(0.1, Event().wait)
+    Traceback (most recent call last):
+    TimeoutError: not done within 0.1 s
+    """
+    done: Future[Any] = Future()
 
-def tables(folder: Path, result: Result) -> dict[str, Table]:
-    """The accuracy matrix and the predictions of the first samples, for each classifier."""
-    found: dict[str, Table] = {}
-    tasks = range(1, len(result["matrix"]) + 1)
-    with np.load(folder / "predictions.npz") as saved:
-        for prefix, scores in _classifiers(result).items():
-            predictions = saved[f"predictions_{prefix[:-1]}" if prefix else "predictions"]
-            samples = np.arange(min(len(saved["targets"]), MOST_SAMPLES))
-            columns = np.stack([samples, saved["targets"][samples], *predictions[:, samples]], axis=1)
-            matrix = [[task, *row] for task, row in zip(tasks, scores["matrix"], strict=True)]
-            found[f"{prefix}matrix"] = (["after task", *(f"task {task}" for task in tasks)], matrix)
-            found[f"{prefix}predictions"] = (
-                ["sample", "target", *(f"after task {task}" for task in tasks)],
-                columns.tolist(),
-            )
-    return found
+    def work() -> None:
+        try:
+            done.set_result(function(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
 
-
-def _classifiers(result: Result) -> dict[str, Any]:
-    """The scores of a method's classifiers, by the prefix of their names: none for the classifier."""
-    return {"": result, **{f"{name}/": scores for name, scores in result["other_classifiers"].items()}}
-
-
-def _of_all_classifiers(result: Result, kind: Literal["curves", "metrics"]) -> dict[str, Any]:
-    return {
-        f"{prefix}{name}": value
-        for prefix, scores in _classifiers(result).items()
-        for name, value in scores[kind].items()
-    }
+    Thread(target=work, daemon=True).start()
+    if not wait([done], seconds).done:
+        raise TimeoutError(f"not done within {seconds:g} s")
+    done.result()
 
 
 def _usual_mode(configured: str) -> Literal["online", "offline", "disabled"]:

@@ -9,19 +9,20 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+import wandb
 from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents, read_json
 from omegaconf import OmegaConf
 
-from fcl_bench import wandb_logger
+from fcl_bench import wandb_content, wandb_logger
 from fcl_bench.config import composed
 from fcl_bench.errors import ConfigError
 
-wandb = pytest.importorskip("wandb")
 QUICK = ("method=finetune", "method.rounds=2", "method.epochs=1", "logger=wandb")
 
 
@@ -263,7 +264,7 @@ def test_nobodys_random_numbers_are_touched(logged: tuple[Outcome, Path]) -> Non
     random.seed(3), np.random.seed(3), torch.manual_seed(3)  # noqa: NPY002
     expected = draw()
     random.seed(3), np.random.seed(3), torch.manual_seed(3)  # noqa: NPY002
-    wandb_logger.Session(logged[0].folder).attempt(lambda: [draw() for _ in range(5)])
+    wandb_logger.Session(logged[0].folder, timeout=1).attempt(lambda: [draw() for _ in range(5)])
     assert draw() == expected
 
 
@@ -286,6 +287,20 @@ def test_a_wandb_that_breaks_does_not_stop_a_run(tiny: Command, place: str, monk
         rf"warning: W&B logging of afcl seed 1 \(\S+\) failed, the run goes on .*{reason}.*\n", done.err
     )
     assert "W&B" not in done.out
+
+
+@pytest.mark.parametrize("function", ["log_artifact", "finish"])
+def test_a_wandb_that_hangs_is_not_waited_for(tiny: Command, function: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = Event()
+    with monkeypatch.context() as patch:
+        patch.setattr(f"wandb.Run.{function}", lambda *_, **__: answer.wait())
+        done = tiny("method=afcl", "logger=wandb", "logger.timeout=2")
+    answer.set()
+    wandb.teardown()
+    assert (done.code, done.result["status"]) == (0, "complete")
+    assert re.fullmatch(
+        r"warning: .* failed, .*TimeoutError\('not done within \d s'\); what was logged is in .*\n", done.err
+    )
 
 
 @pytest.mark.parametrize(
@@ -327,8 +342,8 @@ def test_a_disabled_log_writes_nothing(tiny: Command, output_dir: Path) -> None:
 
 
 def test_long_test_sets_are_cut(afcl_run: Outcome, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wandb_logger, "MOST_SAMPLES", 7)
-    _, found = wandb_logger.tables(afcl_run.folder, afcl_run.result)["predictions"]
+    monkeypatch.setattr(wandb_content, "MOST_SAMPLES", 7)
+    _, found = wandb_content.tables(afcl_run.folder, afcl_run.result)["predictions"]
     np.testing.assert_array_equal(np.array(found)[:, 2:].T, afcl_run.predictions[:, :7])
 
 
