@@ -32,16 +32,17 @@ def learn(world: World, record: Record, view: View) -> Result:
     checkpoint = record.restore(world.start(method.init()), facts(method))
     federation = world.federation(checkpoint.memories, view.answered, record.log_exchange)
     view.begin(world, method, finished=len(checkpoint.costs))
-    for task in world.stream.tasks[len(checkpoint.costs) :]:
-        state, meter, clients = checkpoint.state, Meter(), federation.open(method, task)
-        for state in meter.learn(method, state, clients):
-            view.round()
-        predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order)
-        others = {
-            name: predict(other, world.test, world.stream.order) for name, other in other_classifiers(method, state)
-        }
-        checkpoint = step(checkpoint, state, predictions, others, federation, clients, meter)
-        result = record.save(checkpoint)
-        logger.log(record.folder, result)
-        view.learned(task, result)
-    return record.complete()
+    with logger.opened(record.folder) as log:
+        for task in world.stream.tasks[len(checkpoint.costs) :]:
+            state, meter, clients = checkpoint.state, Meter(), federation.open(method, task)
+            for state in meter.learn(method, state, clients):
+                view.round()
+            predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order)
+            others = {
+                name: predict(other, world.test, world.stream.order) for name, other in other_classifiers(method, state)
+            }
+            checkpoint = step(checkpoint, state, predictions, others, federation, clients, meter)
+            result = record.save(checkpoint)
+            log(result)
+            view.learned(task, result)
+        return record.complete()

@@ -2,31 +2,45 @@
 
 import csv
 import io
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.result import Result
+
+Log = Callable[[Result], None]  # told the result so far after every task
 
 
 class Logger(Protocol):
     """Somewhere for numbers to go."""
 
-    def log(self, folder: Path, result: dict[str, Any]) -> None:
-        """Told the result so far after every task."""
+    def opened(self, folder: Path) -> AbstractContextManager[Log]:
+        """For the time of a run, whose record is being written to ``folder``.
+
+        The record is the source: it may hold tasks already, if the run was resumed, and on leaving it is complete,
+        unless an exception has ended the run.
+        """
         ...
 
 
 class CSV:
     """``metrics.csv`` in the run folder: a row per task, a column per curve."""
 
-    def log(self, folder: Path, result: dict[str, Any]) -> None:
-        """Write the whole table anew: it is small, and a resumed run then has no double rows."""
-        table = io.StringIO()
-        rows = csv.writer(table)
-        rows.writerow(["task", *result["curves"]])
-        rows.writerows(enumerate_rows(result["curves"]))
-        with writing_to(folder, "output_dir"):
-            write_atomically(folder / "metrics.csv", table.getvalue().encode())
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Log]:
+        """Write the whole table anew after every task: it is small, and a resumed run then has no double rows."""
+
+        def log(result: Result) -> None:
+            table = io.StringIO()
+            rows = csv.writer(table)
+            rows.writerow(["task", *result["curves"]])
+            rows.writerows(enumerate_rows(result["curves"]))
+            with writing_to(folder, "output_dir"):
+                write_atomically(folder / "metrics.csv", table.getvalue().encode())
+
+        yield log
 
 
 def enumerate_rows(curves: dict[str, list[float | None]]) -> list[list[float | None]]:
@@ -41,5 +55,7 @@ def enumerate_rows(curves: dict[str, list[float | None]]) -> list[list[float | N
 class Nothing:
     """No log."""
 
-    def log(self, folder: Path, result: dict[str, Any]) -> None:
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Log]:
         """Do nothing."""
+        yield lambda result: None

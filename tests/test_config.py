@@ -81,6 +81,7 @@ SAME_RESULT = (
     "data_dir=elsewhere",
     "cache_dir=elsewhere",
     "logger=none",
+    "logger=wandb",
     "transport=wire",
     "resume=false",
     "local.accelerator=cpu",

@@ -1,0 +1,243 @@
+"""The Weights & Biases logger: a W&B run that repeats the record.
+
+All that is logged is read from the record, row by row in a fixed order, so a row has the same step however often a run
+was interrupted: a resumed run leaves out the rows that its W&B run has. Whatever happens to wandb, the run goes on.
+"""
+
+import os
+import shlex
+import warnings
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from threading import Thread
+from typing import Annotated, Any, Literal
+
+from omegaconf import OmegaConf
+from pydantic import AfterValidator, PositiveFloat
+from pydantic_core import PydanticCustomError
+
+from fcl_bench.loggers import Log
+from fcl_bench.result import Result, read_result
+from fcl_bench.seeds import seeded
+from fcl_bench.wandb_content import of_all_classifiers, rows, tables
+
+LONGEST_TAG = 64
+
+
+def _named(most: int, forbidden: str) -> AfterValidator:
+    """Names as W&B takes them."""
+    wanted = f"a name of 1 to {most} characters{' without ' * bool(forbidden)}{' '.join(forbidden)}"
+
+    def check(name: str) -> str:
+        if not 0 < len(name) <= most or set(name) & set(forbidden):
+            raise PydanticCustomError("name", wanted)
+        return name
+
+    return AfterValidator(check)
+
+
+Project = Annotated[str, _named(128, "/\\#?%:")]
+Tag = Annotated[str, _named(LONGEST_TAG, "")]
+
+
+class WandB:
+    """A W&B run for every run; the files of wandb lie in ``<output_dir>/wandb``."""
+
+    def __init__(
+        self,
+        project: Project = "fcl_bench",
+        entity: str | None = None,
+        mode: Literal["online", "offline", "disabled"] | None = None,
+        tags: list[Tag] | None = None,
+        timeout: PositiveFloat = 60.0,
+    ):
+        """``mode=None`` is what WANDB_MODE says, else online if wandb knows an API key, else offline."""
+        self.project, self.entity, self.mode, self.tags, self.timeout = project, entity, mode, tags or [], timeout
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Log]:
+        """See :class:`fcl_bench.loggers.Logger`."""
+        session = Session(folder, self.timeout)
+        session.attempt(self._start, session)
+        code = 1
+        try:
+            yield lambda result: session.attempt(session.log, result)
+            with _data_dir(session.place / "wandb"):
+                session.attempt(within, self.timeout, session.complete)
+            code = 0
+        finally:
+            session.close(code)
+
+    def _start(self, session: "Session") -> None:
+        import wandb
+
+        configured = wandb.setup(wandb.Settings(silent=True, console="off")).settings.mode
+        mode = self.mode or _usual_mode(configured)
+        if mode == "online":
+            try:
+                session.run = self._online_run(session)
+            except Exception as error:
+                wandb.teardown()  # the run it has begun would be in the way
+                session.run = self._run(session, "offline")
+                session.warn(f"goes offline, as the service cannot be used: {str(error).splitlines()[0]}")
+        elif mode == "offline":
+            session.run = self._run(session, mode)
+
+    def _online_run(self, session: "Session") -> Any:
+        import wandb
+
+        if wandb.login(prompt=False, verify=False):
+            return self._run(session, "online")
+        if self.mode == "online":
+            raise RuntimeError("there is no API key, which `wandb login` would ask for")
+        return self._run(session, "offline")
+
+    def _run(self, session: "Session", mode: Literal["online", "offline"]) -> Any:
+        import wandb
+
+        result = session.begun
+        names = (result[key] for key in ("dataset", "backbone", "track", "protocol"))
+        tags = [name[:LONGEST_TAG] for name in (*names, result["stream"]["name"], *self.tags) if name]
+        settings = wandb.Settings(
+            silent=True,
+            console="off",
+            init_timeout=self.timeout,
+            finish_timeout=self.timeout,
+            finish_timeout_raises=True,
+        )
+        run = wandb.init(
+            project=self.project,
+            entity=self.entity,
+            mode=mode,
+            id=session.id,
+            name=session.name,
+            group=result["stream"]["hash"],
+            job_type=result["method"],
+            tags=list(dict.fromkeys(tags)),
+            config=session.config,
+            dir=session.place,
+            reinit="create_new",  # a run of the caller's own is left alone
+            resume="allow" if mode == "online" and result["curves"]["average_accuracy"] else None,
+            settings=settings,
+        )
+        for axis in ("task", "exchange"):
+            run.define_metric(axis)
+            run.define_metric(f"{axis}/*", step_metric=axis, summary="none")
+        return run
+
+
+class Session:
+    """A record and its W&B run."""
+
+    def __init__(self, folder: Path, timeout: float):
+        self.folder, self.timeout, self.begun = folder, timeout, read_result(folder / "result.json")
+        config: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+        self.name = f"{self.begun['method']} seed {self.begun['seed']}"
+        self.id = f"{self.begun['run_id']}-{self.begun['inputs'][:8]}"
+        self.config, self.place = config, Path(config["output_dir"]).absolute()
+        self.run: Any = None  # none if logging is disabled
+        self._rows, self._failed = 0, False
+
+    def attempt(self, function: Callable[..., None], *arguments: Any) -> None:
+        """Do something with wandb, unless it has failed before; nobody's random numbers are touched."""
+        if self._failed:
+            return
+        try:
+            with seeded(0):
+                function(*arguments)
+        except Exception as error:
+            self._failed = True
+            kept = f"; what was logged is in {self.run.settings.sync_dir}" if self.run else ""
+            self.warn(f"failed, the run goes on without it: {error!r}{kept}")
+
+    def warn(self, text: str) -> None:
+        """One line."""
+        line = " ".join(f"W&B logging of {self.name} ({self.id}) {text}".split())
+        warnings.warn(line, stacklevel=2)
+
+    def log(self, result: Result) -> None:
+        """All rows that are new."""
+        if self.run is None:
+            return
+        for row in islice(rows(self.folder, result), self._rows, None):
+            self.run.log(row, step=self._rows, commit=True)
+            self._rows += 1
+        self.run.summary.update(of_all_classifiers(result, "metrics"))
+
+    def complete(self) -> None:
+        """What belongs to a whole run: tables and artifacts."""
+        if self.run is None:
+            return
+        import wandb
+
+        result = read_result(self.folder / "result.json")
+        self.log(result)
+        found = {name: wandb.Table(*table) for name, table in tables(self.folder, result).items()}
+        self.run.log(found, step=self._rows, commit=True)
+        stream = wandb.Artifact(f"stream-{result['stream']['hash'][:16]}", "stream", metadata=result["stream"])
+        stream.add_file(str(self.folder / "stream.json"))
+        stream.add_file(str(self.folder / "stream.npz"))
+        numbers = wandb.Artifact(f"result-{self.id}", "result")
+        numbers.add_file(str(self.folder / "result.json"))
+        for artifact in (stream, numbers):
+            self.run.log_artifact(artifact)
+
+    def close(self, exit_code: int) -> None:
+        """End the W&B run, and say where it is; of one that has failed, silently."""
+        if self.run is None:
+            return
+        run, place = self.run, self.run.settings.sync_dir
+        if self._failed:
+            with suppress(Exception):
+                within(self.timeout, run.finish, exit_code)
+            return
+        self.attempt(within, 1.5 * self.timeout, run.finish, exit_code)  # wandb itself gives up after the timeout
+        if not self._failed:
+            upload = f", offline; to upload it: wandb sync {shlex.quote(place)}"
+            print(f"W&B run{upload if run.offline else f': {run.url}'}")
+
+
+def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> None:
+    """Call something that might never return, and wait no longer than this for it.
+
+    >>> within(1.0, print, "done")
+    done
+    >>> from threading import Event
+    >>> within(0.1, Event().wait)
+    Traceback (most recent call last):
+    TimeoutError: not done within 0.1 s
+    """
+    done: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            done.set_result(function(*arguments))
+        except BaseException as error:
+            done.set_exception(error)
+
+    Thread(target=work, daemon=True).start()
+    if not wait([done], seconds).done:
+        raise TimeoutError(f"not done within {seconds:g} s")
+    done.result()
+
+
+def _usual_mode(configured: str) -> Literal["online", "offline", "disabled"]:
+    """What wandb itself was configured for, by WANDB_MODE or its own files."""
+    if configured == "disabled":
+        return "disabled"
+    return "offline" if configured in ("offline", "dryrun") else "online"
+
+
+@contextmanager
+def _data_dir(folder: Path) -> Iterator[None]:
+    """Where wandb keeps the files of artifacts until they are uploaded, unless the user has chosen a place."""
+    chosen = os.environ.get("WANDB_DATA_DIR")
+    os.environ["WANDB_DATA_DIR"] = chosen or str(folder)
+    try:
+        yield
+    finally:
+        if chosen is None:
+            del os.environ["WANDB_DATA_DIR"]
