@@ -4,16 +4,12 @@ All that is logged is read from the record, row by row in a fixed order, so a ro
 was interrupted: a resumed run leaves out the rows that its W&B run has. Whatever happens to wandb, the run goes on.
 """
 
-import os
-import shlex
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from threading import Thread
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from omegaconf import OmegaConf
 from pydantic import AfterValidator, PositiveFloat
@@ -23,6 +19,7 @@ from fcl_bench.loggers import Log
 from fcl_bench.result import Result, read_result
 from fcl_bench.seeds import seeded
 from fcl_bench.wandb_content import of_all_classifiers, rows, tables
+from fcl_bench.wandb_service import Mode, begun, data_dir, patience, told, within
 
 LONGEST_TAG = 64
 
@@ -50,7 +47,7 @@ class WandB:
         self,
         project: Project = "fcl_bench",
         entity: str | None = None,
-        mode: Literal["online", "offline", "disabled"] | None = None,
+        mode: Mode | None = None,
         tags: list[Tag] | None = None,
         timeout: PositiveFloat = 60.0,
     ):
@@ -65,49 +62,21 @@ class WandB:
         code = 1
         try:
             yield lambda result: session.attempt(session.log, result)
-            with _data_dir(session.place / "wandb"):
+            with data_dir(session.place / "wandb"):
                 session.attempt(within, self.timeout, session.complete)
             code = 0
         finally:
             session.close(code)
 
     def _start(self, session: "Session") -> None:
-        import wandb
+        session.run = begun(self.mode, lambda mode: self._run(session, mode), session.warn)
 
-        configured = wandb.setup(wandb.Settings(silent=True, console="off")).settings.mode
-        mode = self.mode or _usual_mode(configured)
-        if mode == "online":
-            try:
-                session.run = self._online_run(session)
-            except Exception as error:
-                wandb.teardown()  # the run it has begun would be in the way
-                session.run = self._run(session, "offline")
-                session.warn(f"goes offline, as the service cannot be used: {str(error).splitlines()[0]}")
-        elif mode == "offline":
-            session.run = self._run(session, mode)
-
-    def _online_run(self, session: "Session") -> Any:
-        import wandb
-
-        if wandb.login(prompt=False, verify=False):
-            return self._run(session, "online")
-        if self.mode == "online":
-            raise RuntimeError("there is no API key, which `wandb login` would ask for")
-        return self._run(session, "offline")
-
-    def _run(self, session: "Session", mode: Literal["online", "offline"]) -> Any:
+    def _run(self, session: "Session", mode: Mode) -> Any:
         import wandb
 
         result = session.begun
         names = (result[key] for key in ("dataset", "backbone", "track", "protocol"))
         tags = [name[:LONGEST_TAG] for name in (*names, result["stream"]["name"], *self.tags) if name]
-        settings = wandb.Settings(
-            silent=True,
-            console="off",
-            init_timeout=self.timeout,
-            finish_timeout=self.timeout,
-            finish_timeout_raises=True,
-        )
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -121,7 +90,7 @@ class WandB:
             dir=session.place,
             reinit="create_new",  # a run of the caller's own is left alone
             resume="allow" if mode == "online" and result["curves"]["average_accuracy"] else None,
-            settings=settings,
+            settings=patience(self.timeout),
         )
         for axis in ("task", "exchange"):
             run.define_metric(axis)
@@ -196,48 +165,4 @@ class Session:
             return
         self.attempt(within, 1.5 * self.timeout, run.finish, exit_code)  # wandb itself gives up after the timeout
         if not self._failed:
-            upload = f", offline; to upload it: wandb sync {shlex.quote(place)}"
-            print(f"W&B run{upload if run.offline else f': {run.url}'}")
-
-
-def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> None:
-    """Call something that might never return, and wait no longer than this for it.
-
-    >>> within(1.0, print, "done")
-    done
-    >>> from threading import Event
-    >>> within(0.1, Event().wait)
-    Traceback (most recent call last):
-    TimeoutError: not done within 0.1 s
-    """
-    done: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            done.set_result(function(*arguments))
-        except BaseException as error:
-            done.set_exception(error)
-
-    Thread(target=work, daemon=True).start()
-    if not wait([done], seconds).done:
-        raise TimeoutError(f"not done within {seconds:g} s")
-    done.result()
-
-
-def _usual_mode(configured: str) -> Literal["online", "offline", "disabled"]:
-    """What wandb itself was configured for, by WANDB_MODE or its own files."""
-    if configured == "disabled":
-        return "disabled"
-    return "offline" if configured in ("offline", "dryrun") else "online"
-
-
-@contextmanager
-def _data_dir(folder: Path) -> Iterator[None]:
-    """Where wandb keeps the files of artifacts until they are uploaded, unless the user has chosen a place."""
-    chosen = os.environ.get("WANDB_DATA_DIR")
-    os.environ["WANDB_DATA_DIR"] = chosen or str(folder)
-    try:
-        yield
-    finally:
-        if chosen is None:
-            del os.environ["WANDB_DATA_DIR"]
+            print(told(run, place))

@@ -30,9 +30,14 @@ def leaderboard(words: Sequence[str]) -> None:
     _show_sections(sections, console)
     for sentence in others:
         print(f"fcl_bench: {sentence}", file=sys.stderr)
+    if options.out or options.wandb:
+        files = _files(tables, columns, sections)
     if options.out:
-        _write(options.out, tables, columns, sections)
-        print(f"written: {', '.join(str(path) for path in sorted(options.out.iterdir()))}")
+        _write(options.out, files)
+    if options.wandb:
+        from fcl_bench.leaderboard.wandb_board import publish
+
+        print(publish(tables, files, options.wandb, Path()))
 
 
 def plot(words: Sequence[str]) -> None:
@@ -78,6 +83,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
     parser.add_argument("--against", choices=PAPER, help="put the AFCL paper's figures beside ours")
+    parser.add_argument("--wandb", metavar="PROJECT", help="publish all of it as a run of Weights & Biases")
     return parser.parse_args(words)
 
 
@@ -99,18 +105,22 @@ def _markdown_sections(sections: Sequence[Section]) -> str:
     return "\n".join(lines)
 
 
-def _write(folder: Path, tables: Sequence[Board], columns: Sequence[str], sections: Sequence[Section]) -> None:
+def _files(tables: Sequence[Board], columns: Sequence[str], sections: Sequence[Section]) -> dict[str, str]:
+    """Every form of the tables, by the name of its file."""
     from fcl_bench.leaderboard.page import page
 
-    written = {
+    files = {
         "leaderboard.md": markdown(tables, columns),
         "leaderboard.csv": sheet(tables),
         "leaderboard.tex": latex(tables),
         "index.html": page(tables),
     }
-    if sections:
-        written["paper.md"] = _markdown_sections(sections)
+    return files | ({"paper.md": _markdown_sections(sections)} if sections else {})
+
+
+def _write(folder: Path, files: dict[str, str]) -> None:
     with writing_to(folder, "--out"):
         folder.mkdir(parents=True, exist_ok=True)
-        for name, text in written.items():
+        for name, text in files.items():
             write_atomically(folder / name, text.encode())
+    print(f"written to {folder}: {', '.join(files)}")
