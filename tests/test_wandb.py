@@ -18,6 +18,7 @@ import torch
 import wandb
 from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents, read_json
 from omegaconf import OmegaConf
+from records import record, write
 
 from fcl_bench import wandb_content, wandb_logger
 from fcl_bench.config import composed
@@ -361,3 +362,42 @@ def test_long_test_sets_are_cut(afcl_run: Outcome, monkeypatch: pytest.MonkeyPat
 def test_wrong_values_are_named(word: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         composed("method=afcl", "logger=wandb", f"logger.{word}")
+
+
+def test_a_leaderboard_is_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, mean in {"a": 60.0, "b": 40.0}.items():
+        for seed in (1, 3):
+            write(tmp_path / "runs" / name / str(seed), record(name, seed, mean + seed))
+    monkeypatch.chdir(tmp_path)
+    done = command("leaderboard", "runs", "--wandb", "boards")
+    assert (done.code, done.err) == (0, "")
+    (session,) = sessions(tmp_path)
+    assert done.out.splitlines()[-1] == f"W&B run, offline; to upload it: wandb sync {session}"
+    found = read(session)
+    assert (found.run.project, found.run.job_type, found.run.display_name) == ("boards", "leaderboard", "leaderboard")
+    heading = "digits, none (frozen), si_blurry x dirichlet"
+    (row,) = found.history
+    assert {f"board 1: {heading}", "leaderboard", "curves 1", "retention 1", "pareto 1", "matrix 1"} <= set(row)
+    table = read_json(session / "files" / row["leaderboard"]["path"])
+    values = [dict(zip(table["columns"], line, strict=True)) for line in table["data"]]
+    assert [(line["row"], line["seeds"], line["average_accuracy_mean"]) for line in values] == [
+        ("a", 2, 62),
+        ("b", 2, 42),
+    ]
+    assert found.summary[f"{heading}/a/average_accuracy"] == 62.0
+    picture = session / "files" / row["curves 1"]["path"]
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    artifacts = {artifact.name: artifact for artifact in found.of("artifact")}
+    entries = {entry.path for entry in artifacts["leaderboard"].manifest.contents}
+    assert entries == {"index.html", "leaderboard.csv", "leaderboard.md", "leaderboard.tex"}
+
+
+def test_a_leaderboard_that_cannot_be_published_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(**_: Any) -> None:
+        raise RuntimeError("no disk")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(wandb, "init", broken)
+    refused = command("leaderboard", str(write(tmp_path / "one", record())), "--wandb", "boards")
+    assert refused.code == 1
+    assert re.search(r"cannot be published to W&B \(RuntimeError\('no disk'\)\): try WANDB_MODE=offline\.", refused.err)

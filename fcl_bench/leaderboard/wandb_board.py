@@ -71,7 +71,7 @@ def _shown(boards: Sequence[Board]) -> Iterator[tuple[str, Any]]:
 
     for number, board in enumerate(boards, start=1):
         titles, *lines = cells(board)
-        yield f"board {number}: {board.heading}", wandb.Table(titles, lines)
+        yield f"board {number}: {board.heading}", wandb.Table([*titles], lines)
     for kind in (curves, retention, pareto, matrix):
         for number, (what, figure) in enumerate(kind(boards), start=1):
             picture = io.BytesIO()
@@ -79,7 +79,7 @@ def _shown(boards: Sequence[Board]) -> Iterator[tuple[str, Any]]:
             yield f"{kind.__name__} {number}", wandb.Image(picture, caption=what or None)
 
 
-def _numbers(text: str) -> tuple[list[str], list[list[str | float | None]]]:
+def _numbers(text: str) -> tuple[list[str | int], list[list[str | float | None]]]:
     """The CSV as columns of one type each, as W&B wants them."""
     titles, *lines = csv.reader(io.StringIO(text))
     measured = [title.endswith(("_mean", "_sd", "_low", "_high", "_to_best")) or title == "seeds" for title in titles]
@@ -87,4 +87,4 @@ def _numbers(text: str) -> tuple[list[str], list[list[str | float | None]]]:
         [(float(cell) if cell else None) if numeric else cell for numeric, cell in zip(measured, line, strict=True)]
         for line in lines
     ]
-    return titles, rows
+    return [*titles], rows
