@@ -60,7 +60,7 @@ def _check_options(words: list[str]) -> None:
 def _swept(word: str) -> str:
     """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
     key, _, value = word.partition("=")
-    plain = "." in key and not key.startswith("hydra.") and value and "(" not in value
+    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
     return f"{key}=choice({value})" if plain else word
 
 
