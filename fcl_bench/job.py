@@ -22,7 +22,7 @@ from fcl_bench.errors import UserError
 from fcl_bench.explain import explained
 from fcl_bench.files import write_atomically
 from fcl_bench.finished import finished
-from fcl_bench.overview import Overview, Report
+from fcl_bench.overview import Overview, Report, State
 
 
 class Job:
@@ -55,7 +55,8 @@ class Job:
             return
         number, started, told = self.numbers[HydraConfig.get().job.num], time.time(), list[str]()
         self._report(Report(number, "running", started))
-        state, reason, details = "failed", "", ""
+        state: State = "failed"
+        reason = details = ""
         with _collected(told) if self.quiet else nullcontext():
             try:
                 with _viewed(self._view()) as view:
@@ -67,7 +68,7 @@ class Job:
                 reason = " ".join(f"{type(error).__name__}: {error}".split())
                 details = "".join(traceback.format_exception(error))
         seconds = time.time() - started
-        self._report(Report(number, state, started, seconds, reason, details, tuple(told)))  # type: ignore[arg-type]
+        self._report(Report(number, state, started, seconds, reason, details, tuple(told)))
 
     def _view(self) -> View:
         silent = Console(quiet=True, force_terminal=False)

@@ -12,13 +12,15 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+State = Literal["running", "done", "skipped", "failed"]
+
 
 @dataclass(frozen=True)
 class Report:
     """What is known of one run of a sweep."""
 
     number: int
-    state: Literal["running", "done", "skipped", "failed"]
+    state: State
     started: float  # as time.time() gives it
     seconds: float = 0.0
     reason: str = ""  # of a failure, in one line

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -148,7 +149,7 @@ def _watching(folder: Path, overview: Overview) -> Iterator[None]:
 
 def _stopped(error: Exception, overview: Overview) -> None:
     """Say of runs that were under way when the launcher stopped that they failed; if there are none, it did."""
-    reason = f"the launcher stopped ({type(error).__name__}: {' '.join(str(error).split())})"
+    reason = f"the launcher stopped ({shorten(f'{type(error).__name__}: {error}', 200)})"
     for report in list(overview.reports.values()):
         if report.state == "running":
             overview.add(replace(report, state="failed", reason=f"Under way when {reason}."))
