@@ -47,7 +47,7 @@ def load(name: str, data_dir: Path, download: bool, edition: Edition) -> Dataset
     (train, train_names), (test, test_names) = halves
     looks = [_pixels(half) for half in (train, test)]
     fingerprint = digest([edition.folder, len(train_names), *train_names, len(test_names), *test_names, *looks])
-    return Dataset(name, tuple(classes), train, test, fingerprint)
+    return Dataset(name, tuple(classes), train, test, fingerprint, edition.source.places(data_dir))
 
 
 def _pixels(samples: Samples) -> str:

@@ -1,6 +1,7 @@
 """What data sets in folders named by class have in common: listing, checks, split and fingerprint."""
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -78,10 +79,15 @@ def check_complete(files: Files, found: int, expected: int) -> None:
         )
 
 
-def as_dataset(name: str, classes: Sequence[str], train: ImageFiles, test: ImageFiles) -> Dataset:
-    """Both halves with a fingerprint of all names and sizes and of the contents of some files."""
+def as_dataset(
+    name: str, classes: Sequence[str], train: ImageFiles, test: ImageFiles, places: tuple[Path, ...]
+) -> Dataset:
+    """Both halves with a fingerprint of all names and sizes and of the contents of some files.
+
+    ``places`` are the files and folders that were looked at, see :class:`Dataset`.
+    """
     parts: list[object] = [*classes]
     for half in (train, test):
         parts += [len(half.paths), *half.labels, *half.paths, *(half.files.sizes[path] for path in half.paths)]
         parts += [half.files.crc(path) for path in half.paths[:FINGERPRINTED]]
-    return Dataset(name, tuple(classes), train, test, digest(parts))
+    return Dataset(name, tuple(classes), train, test, digest(parts), places)

@@ -26,4 +26,5 @@ def digits(name: str, data_dir: Path) -> Dataset:
         Pixels(pixels[~test], labels[~test]),
         Pixels(pixels[test], labels[test]),
         digest([TEST_RATIO, grey.tobytes().hex(), *labels]),
+        files=(),
     )

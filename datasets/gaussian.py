@@ -60,4 +60,4 @@ def gaussian(
         for half, size in enumerate((train_size, test_size), start=1)  # (seed, 0, 0) would be the stream of the means
     )
     fingerprint = digest(["gaussian", classes, train_size, test_size, features, separation, data_seed])
-    return Dataset(name, tuple(map(str, range(classes))), train, test, fingerprint)
+    return Dataset(name, tuple(map(str, range(classes))), train, test, fingerprint, files=())

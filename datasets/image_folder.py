@@ -26,4 +26,4 @@ def image_folder(name: str, data_dir: Path, root: Path, test_ratio: Annotated[fl
     else:
         members = list_classes(files)
         halves = divide(to_samples(files, members), list(members), test_ratio)
-    return as_dataset(name, list(members), *halves)
+    return as_dataset(name, list(members), *halves, (path,))

@@ -26,4 +26,4 @@ def imagenet_r(name: str, data_dir: Path, download: bool) -> Dataset:
     samples = to_samples(files, members)
     check_complete(files, len(samples.paths), SIZE)
     classes = list(members)
-    return as_dataset(name, classes, *divide(samples, classes, TEST_RATIO))
+    return as_dataset(name, classes, *divide(samples, classes, TEST_RATIO), SOURCE.places(data_dir))

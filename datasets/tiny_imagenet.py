@@ -26,7 +26,7 @@ def tiny_imagenet(name: str, data_dir: Path, download: bool) -> Dataset:
     for members, size in ((_train(files, ids), TRAIN_SIZE), (_test(files, ids), TEST_SIZE)):
         check_complete(files, sum(map(len, members.values())), size)
         halves.append(to_samples(files, members))
-    return as_dataset(name, _class_names(files, ids), *halves)
+    return as_dataset(name, _class_names(files, ids), *halves, SOURCE.places(data_dir))
 
 
 def _train(files: Files, ids: list[str]) -> Members:

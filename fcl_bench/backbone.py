@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Literal
 
 import torch
@@ -17,7 +18,7 @@ from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError
 from fcl_bench.transforms import AUGMENTATIONS, Colour, Normalise, Transform
-from fcl_bench.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card
+from fcl_bench.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card, weight_files
 
 
 @dataclass(frozen=True)
@@ -117,6 +118,10 @@ class BackboneConfig:
             return {key: transform[key] for key in ("size", "interpolation")}
         known = {"network": TIMM_NAMES.get(self.name, self.name), **transform}
         return known if self.name == "none" else known | {"weights": digest(self._initial())}
+
+    def files(self) -> tuple[Path, ...] | None:
+        """What :meth:`fingerprint` was read from; None where that is not known."""
+        return () if self.trainable or self.name == "none" else weight_files(self.name, self.weights)
 
     def network(self) -> nn.Module:
         """From resized uint8 images to (n, features); each call gives an independent module with the same weights."""

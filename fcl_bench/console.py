@@ -4,21 +4,23 @@ On a terminal the progress is drawn by rich; elsewhere (a file, a pipe, a cluste
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
+from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
 from fcl_bench.config import method_name
-from fcl_bench.environment import environment
-from fcl_bench.federation import Exchange
+from fcl_bench.environment import code
 from fcl_bench.result import Result
-from fcl_bench.stream import Task
-from fcl_bench.world import World
+
+if TYPE_CHECKING:  # a finished run is shown without torch
+    from fcl_bench.federation import Exchange
+    from fcl_bench.stream import Task
+    from fcl_bench.world import World
 
 HEARTBEAT = 30.0  # seconds between plain lines inside a task
 
@@ -34,12 +36,27 @@ FINAL = {  # rows of the final table: metric -> what a reader calls it
 }
 
 
-class View:
-    """Told what happens by :func:`fcl_bench.experiment.run`."""
+class Bars(Progress):
+    """Bars below something that is drawn with them, as a terminal can have one live display only."""
 
-    def __init__(self, console: Console | None = None):
+    above: RenderableType | None = None
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Called by rich."""
+        yield from [self.above] if self.above else []
+        yield from super().get_renderables()
+
+
+class View:
+    """Told what happens by :func:`fcl_bench.experiment.run`.
+
+    In a ``sweep`` a run that was finished before is only noted, and ``above`` the progress stands how the sweep goes.
+    """
+
+    def __init__(self, console: Console | None = None, sweep: bool = False, above: RenderableType | None = None):
         self.console = console or Console(highlight=False)
-        self._progress = Progress(
+        self.skipped, self._sweep = False, sweep
+        self._progress = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
             TextColumn("eta"),
@@ -50,6 +67,9 @@ class View:
             disable=not self.console.is_terminal,
         )
         self._last_line = time.monotonic()
+        if above:
+            self._progress.above = above
+            self._progress.start()
 
     def filling(self, what: str) -> Callable[[int, int], None]:
         """A progress callback (done, total) for the feature cache."""
@@ -66,7 +86,7 @@ class View:
 
         return advance
 
-    def begin(self, world: World, method: Any, finished: int) -> None:
+    def begin(self, world: "World", method: Any, finished: int) -> None:
         """The header: what is about to happen, and what it will cost."""
         config, stream = world.config, world.stream
         rounds, epochs = (getattr(method, name, config.method.get(name, 1)) for name in ("rounds", "epochs"))
@@ -91,7 +111,7 @@ class View:
         self._bar = self._progress.add_task("", total=rounds * self._tasks, completed=rounds * finished)
         self._progress.start()
 
-    def answered(self, exchange: Exchange) -> None:
+    def answered(self, exchange: "Exchange") -> None:
         """A client has answered."""
         number = min(self._done + 1, self._per_task)  # what follows the last round belongs to it
         text = (
@@ -106,7 +126,7 @@ class View:
         self._done += 1
         self._progress.update(self._bar, advance=1)
 
-    def learned(self, task: Task, result: Result) -> None:
+    def learned(self, task: "Task", result: Result) -> None:
         """The line of a finished task."""
         self._done = 0
         self._progress.update(self._bar, completed=self._per_task * (task.index + 1))
@@ -117,16 +137,20 @@ class View:
             f"whole {_number(now['whole_accuracy']):>5}  {now['runtime_seconds']:.1f} s"
         )
 
-    def finished_before(self, result: Result) -> None:
-        """Say that nothing was computed, and with which code it was."""
-        then, now = result["environment"], environment()
-        code = f"version {then['fcl-bench']}, commit {then['git_commit']}"
-        changed = any(then[name] != now[name] for name in ("fcl-bench", "git_commit"))
+    def finished_before(self, result: Result, folder: Path) -> None:
+        """Say that nothing was computed, and with which code it was; then the final table again."""
+        self.skipped = True
+        if self._sweep:
+            return
+        then = result["environment"]
+        made_by = f"version {then['fcl-bench']}, commit {then['git_commit']}"
+        changed = any(then[name] != value for name, value in code().items())
         warning = "; the code has changed since" if changed else ""
-        self._line(f"This run was finished before ({code}{warning}); resume=false runs it again.")
+        self._line(f"This run was finished before ({made_by}{warning}); resume=false runs it again.")
+        self.end(result, folder)
 
     def end(self, result: Result, folder: Path) -> None:
-        """The final table; for a run that was finished before, the same table again."""
+        """The final table."""
         self._progress.stop()
         title = f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}"
         table = Table(title=Text(title))

@@ -5,6 +5,7 @@ A data set lives in one file of ``datasets/``: a function with typed arguments t
 """
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,13 +30,18 @@ class Samples(Protocol):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Two halves, the class names in label order, and a fingerprint that is equal only for equal contents."""
+    """Two halves, the class names in label order, and a fingerprint that is equal only for equal contents.
+
+    ``files`` are all files and folders that the contents came from, and those that would have been preferred to them:
+    as long as they are untouched, a finished run is shown again without loading them. None stands for not known.
+    """
 
     name: str
     classes: tuple[str, ...]
     train: Samples
     test: Samples
     fingerprint: str
+    files: tuple[Path, ...] | None = None
 
 
 class Part:

@@ -34,6 +34,11 @@ class Source:
     md5: str
     accepts: tuple[str, ...]  # file names or patterns, the preferred one first; a folder ends in "/"
 
+    def places(self, data_dir: Path) -> tuple[Path, ...]:
+        """Where :meth:`find` looks, whether anything is there or not."""
+        forms = [form.rstrip("/") for form in self.accepts]
+        return tuple(path for form in forms for path in (sorted(data_dir.glob(form)) or [data_dir / form]))
+
     def find(self, data_dir: Path, download: bool) -> Path:
         """The first accepted form in ``data_dir``, else the archive, downloaded to there."""
         for form in self.accepts:

@@ -8,8 +8,6 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import torch
-
 from fcl_bench.allocator import return_freed_memory
 
 PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "scikit-learn", "hydra-core")
@@ -18,15 +16,23 @@ PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "
 @cache
 def environment() -> dict[str, str | None]:
     """Facts for ``result.json``."""
-    found: dict[str, str | None] = {name: _version(name) for name in PACKAGES}
+    import torch
+
+    found = {name: installed(name) for name in PACKAGES}
     found["python"] = platform.python_version()
     found["platform"] = platform.platform()
     found["device"] = torch.cuda.get_device_name() if torch.cuda.is_available() else f"cpu x {torch.get_num_threads()}"
-    found["git_commit"] = _commit()
-    return found
+    return found | code()
 
 
-def _version(package: str) -> str | None:
+@cache
+def code() -> dict[str, str | None]:
+    """The part of :func:`environment` that says which code is running."""
+    return {"fcl-bench": installed("fcl-bench"), "git_commit": _commit()}
+
+
+def installed(package: str) -> str | None:
+    """The version of a package, None where it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,11 +1,14 @@
 """One run, from configuration to record."""
 
+import time
+
 from omegaconf import DictConfig
 
 from fcl_bench.config import build
 from fcl_bench.console import View
 from fcl_bench.evaluate import predict
 from fcl_bench.federation import Meter
+from fcl_bench.identity import remember
 from fcl_bench.method import facts, other_classifiers
 from fcl_bench.record import Record
 from fcl_bench.result import Result
@@ -14,15 +17,17 @@ from fcl_bench.world import World, deal, prepare, step
 
 def run(config: DictConfig, view: View, command: str | None = None) -> Result:
     """Show the result of a finished run, or do what is left of it; ``command`` is recorded as what asked for it."""
+    began = time.time_ns()
     dealt = deal(config)
     record = Record(config, dealt.identity, command)
+    remember(config, record.identity, dealt.files, began)
     result = record.finished() if config.resume else None
     if result:
-        view.finished_before(result)
+        view.finished_before(result, record.folder)
     else:
         with record.opened(dealt.stream, dealt.dataset.test.labels):
             result = learn(prepare(config, dealt, view.filling), record, view)
-    view.end(result, record.folder)
+        view.end(result, record.folder)
     return result
 
 

@@ -3,12 +3,10 @@
 import io
 import json
 import math
-import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -17,30 +15,27 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
-from fcl_bench.config import method_name, run_id
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.federation import Exchange
 from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.finished import RunFolder
 from fcl_bench.message import decode, encode
-from fcl_bench.result import Result, read_result
+from fcl_bench.result import Result
 from fcl_bench.stream import Stream
 from fcl_bench.summary import Checkpoint, summarise
 
 
-class Record:
-    """One run's folder, ``<output_dir>/<dataset>/<backbone>/<stream>/<method>/<run_id>``."""
+class Record(RunFolder):
+    """One run's folder, to write into."""
 
     def __init__(self, config: DictConfig, identity: str, command: str | None):
         """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
-        self.config, self.run_id, self.identity, self.command = config, run_id(config), identity, command
-        names = (config.dataset.name, config.backbone.name, config.stream.name, method_name(config), self.run_id)
-        self.folder = Path(config.output_dir, *(re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names))
+        super().__init__(config)
+        self.identity, self.command = identity, command
 
     def finished(self) -> Result | None:
         """The result, if this very run was completed before."""
-        self._refuse_another_run()
-        result = self._result()
-        return result if result and result["status"] == "complete" else None
+        return self.completed(self.identity)
 
     @contextmanager
     def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
@@ -50,14 +45,14 @@ class Record:
         """
         self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
         self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), (), {})
-        self._refuse_another_run()
+        self.refuse_another_run(self.identity)
         new = not self.folder.exists()
         with self._locked():
             try:
                 self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
                 with writing_to(self.folder, "output_dir"):
                     streams.save(stream, self.folder)
-                if not self.config.resume or self._result() is None:
+                if not self.config.resume or self.result() is None:
                     self._save_result("interrupted")
                 yield
             except ConfigError:
@@ -104,24 +99,6 @@ class Record:
         with writing_to(self.folder, "output_dir"), (self.folder / "exchanges.jsonl").open("a") as file:
             file.write(json.dumps(asdict(exchange)) + "\n")
 
-    def _refuse_another_run(self) -> None:
-        path, result = self.folder / "config.yaml", self._result()
-        other = f"{self.folder} holds a different run"
-        if path.exists() and run_id(_read_config(path)) != self.run_id:
-            raise UserError(
-                f"{other}: its config.yaml is not that of {self.run_id}; "
-                "move it away, or set output_dir= to another folder."
-            )
-        if result and result["inputs"] != self.identity:
-            raise UserError(
-                f"{other}: the contents of its data set, weights or stream were not the present ones; "
-                "move it away, or set output_dir= to another folder."
-            )
-
-    def _result(self) -> Result | None:
-        path = self.folder / "result.json"
-        return read_result(path) if path.exists() else None
-
     def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
         result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
         result |= {"command": self.command, "inputs": self.identity, "status": status}
@@ -155,13 +132,3 @@ def _task(line: str) -> float:
         return json.loads(line)["task"]
     except ValueError:
         return math.inf
-
-
-def _read_config(path: Path) -> DictConfig:
-    try:
-        config = OmegaConf.load(path)
-        assert isinstance(config, DictConfig)
-        run_id(config)
-        return config
-    except Exception as error:
-        raise UserError(f"{path} is not the configuration of a run: move that folder away.") from error

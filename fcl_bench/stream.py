@@ -19,7 +19,7 @@ from fcl_bench.partition import Spatial
 from fcl_bench.registration import Registration, Task, register
 from fcl_bench.temporal import Temporal
 
-__all__ = ["Registration", "Stream", "Task", "load", "make_stream", "save"]
+__all__ = ["Registration", "Stream", "Task", "load", "make_stream", "manifest_files", "save"]
 
 # What is saved, and hashed in this order.
 ARRAYS = ("samples", "sizes", "test", "test_sizes", "order", "histogram", "label_digest")
@@ -133,9 +133,14 @@ def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Strea
     return _build(arrays, train_labels, test_labels, parameters)
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+def manifest_files(path: Path) -> tuple[Path, Path]:
+    """``stream.npz`` and ``stream.json`` of the manifest at ``path``, its folder or either file."""
     base = path / "stream.npz" if path.is_dir() else path
-    files = base.with_suffix(".npz"), base.with_suffix(".json")
+    return base.with_suffix(".npz"), base.with_suffix(".json")
+
+
+def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+    files = manifest_files(path)
     for file in (path, *files):
         if not file.exists():
             raise UserError(f"The stream manifest {file} does not exist: it takes stream.npz and stream.json together.")

@@ -2,10 +2,8 @@
 
 import argparse
 import os
-import shlex
 import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 from fcl_bench.errors import ConfigError, UserError, choices
@@ -20,50 +18,33 @@ OPTIONS = (  # of Hydra
 def run(words: list[str]) -> None:
     """``python -m fcl_bench OVERRIDES``: a run, or with ``-m`` a sweep, in which one failure does not stop the rest."""
     import hydra
-    from hydra.core.hydra_config import HydraConfig
-    from omegaconf import DictConfig
 
-    from fcl_bench.config import check, search_path
+    from fcl_bench.config import search_path
     from fcl_bench.explain import explained
+    from fcl_bench.job import Job
 
     _check_options(words)
     if HELP & set(words):
         words = ["method=afcl", *words]  # if none is given, any will do to show the settings
     words = sorted(words, key=lambda word: word not in SWEEP | HELP)  # Hydra does not find them between settings
     sweep = bool(SWEEP & set(words))
-    failures: list[Exception] = []
+    if sweep:
+        from fcl_bench.sweep import install
 
-    @hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")
-    def job(config: DictConfig) -> None:
-        from fcl_bench.console import View
-        from fcl_bench.experiment import run as run_experiment
-
-        view = View()
-        try:
-            with explained():
-                check(config)
-            command = shlex.join(["python", "-m", "fcl_bench", *HydraConfig.get().overrides.task])
-            run_experiment(config, view, command)
-        except Exception as error:  # kept for main(), past Hydra, which would print it in its own way
-            failures.append(error)
-            if sweep:
-                _tell(error, HydraConfig.get().overrides.task)
-        finally:
-            view.stop()
-
+        install()
+    job = Job()
+    main = hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")(job)
     os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
     sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
     try:
         with explained():
-            job()
+            main()
     except OSError as error:  # of the file that Hydra writes about a sweep
         raise UserError(
             f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder."
         ) from error
-    if failures and sweep:
-        raise UserError(f"Of the sweep, {len(failures)} runs failed, see above; the others are done.")
-    if failures:
-        raise failures[0]
+    if job.error:
+        raise job.error
 
 
 def _check_options(words: list[str]) -> None:
@@ -79,15 +60,8 @@ def _check_options(words: list[str]) -> None:
 def _swept(word: str) -> str:
     """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
     key, _, value = word.partition("=")
-    plain = "." in key and not key.startswith("hydra.") and value and "(" not in value
+    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
     return f"{key}=choice({value})" if plain else word
-
-
-def _tell(error: Exception, overrides: Sequence[str]) -> None:
-    """Say which run of a sweep failed, and why."""
-    if not isinstance(error, UserError):
-        traceback.print_exception(error)
-    print(f"fcl_bench: {' '.join(overrides)}: {error}", file=sys.stderr)
 
 
 def list_choices(words: list[str]) -> None:
@@ -132,6 +106,7 @@ def show_cache(words: list[str]) -> None:
     parser.add_argument("--cache-dir", type=Path, help="where it lies, if not in the user's cache folder")
     options = parser.parse_args(words)
     from fcl_bench.cache import clear, default_folder, entries
+    from fcl_bench.identity import forget
 
     folder = options.cache_dir or default_folder()
     total = 0
@@ -142,6 +117,8 @@ def show_cache(words: list[str]) -> None:
         if options.action == "list" or clear([entry]):
             total += size
             print(line)
+    if options.action == "clear" and not options.only:
+        forget(folder)
     print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
 
 

@@ -72,6 +72,21 @@ def _loaded(name: str, weights: str, seed: int, width: int | None) -> nn.Module:
     return network
 
 
+def weight_files(name: str, weights: str) -> tuple[Path, ...] | None:
+    """The files that weights come from, beside those of packages of one version; None where they are not known."""
+    if weights in ("none", "bundled"):
+        return ()
+    if weights != "pretrained":
+        return (Path(weights),)
+    from huggingface_hub import snapshot_download
+
+    try:
+        revision = snapshot_download(timm_card(name).hf_hub_id, local_files_only=True)
+    except Exception:  # weights from elsewhere than the hub, or not kept by it
+        return None
+    return (Path(revision).parents[1],)  # of all revisions, as another one may become the present one
+
+
 def read_state(path: Path) -> dict[str, Tensor]:
     """The tensors of a .pth, .pt or .safetensors file, also below a key ``state_dict`` or ``model``."""
     if not path.is_file():

@@ -22,7 +22,7 @@ from fcl_bench.features import cached_inputs
 from fcl_bench.federation import Clients, Exchange, Federation, Meter
 from fcl_bench.method import Method
 from fcl_bench.seeds import derive, seeded
-from fcl_bench.stream import Stream, make_stream
+from fcl_bench.stream import Stream, make_stream, manifest_files
 from fcl_bench.summary import Checkpoint
 
 
@@ -71,6 +71,14 @@ class Dealt:
     dataset: Dataset
     stream: Stream
     backbone: BackboneConfig
+    manifest: Path | None
+
+    @property
+    def files(self) -> tuple[Path, ...] | None:
+        """All files that :attr:`identity` depends on; None where they are not known."""
+        data, weights = self.dataset.files, self.backbone.files()
+        replayed = manifest_files(self.manifest) if self.manifest else ()
+        return None if data is None or weights is None else (*data, *weights, *replayed)
 
     @property
     def identity(self) -> str:
@@ -90,7 +98,7 @@ def deal(config: DictConfig) -> Dealt:
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
     temporal, spatial = build(config.stream), build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
-    return Dealt(dataset, stream, build(config.backbone))
+    return Dealt(dataset, stream, build(config.backbone), temporal.manifest)
 
 
 def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
