@@ -12,6 +12,7 @@ from benchmarks.afcl import afcl
 from benchmarks.finetune import finetune_end_to_end, finetune_frozen
 from benchmarks.first_run import first_run
 from benchmarks.imports import imports
+from benchmarks.leaderboard import leaderboard
 from benchmarks.measure import HEADER, Row
 from benchmarks.memory import memory, memory_million
 from benchmarks.methods import methods
@@ -25,6 +26,7 @@ def main() -> int:
     """Measure, and print each line as soon as it is known."""
     measurements: dict[str, Callable[[], Iterable[Row]]] = {
         "imports": imports,
+        "leaderboard": leaderboard,
         "overhead": overhead,
         "finetune_frozen": finetune_frozen,
         "finetune_end_to_end": finetune_end_to_end,
