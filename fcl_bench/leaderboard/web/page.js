@@ -1,0 +1,630 @@
+"use strict";
+// Every text of a record reaches the page through text nodes or plain(), never as HTML.
+
+// ---------------------------------------------------------------- helpers
+
+const $ = (id) => document.getElementById(id);
+
+function make(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
+    else if (value !== false && value != null) node.setAttribute(key, value === true ? "" : value);
+  }
+  node.append(...children.flat(2).filter((child) => child != null));
+  return node;
+}
+
+async function unpack(id) {
+  const bytes = Uint8Array.from(atob($(id).textContent), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"); // for labels of plots
+const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const range = (length) => Array.from({ length }, (_, index) => index);
+const mean = (values) => (values.includes(null) ? null : values.reduce((sum, value) => sum + value, 0) / values.length);
+const plural = (number, word, words = `${word}s`) => `${number} ${number === 1 ? word : words}`;
+
+function deviation(values) {
+  const middle = mean(values);
+  if (middle === null || values.length < 2) return 0;
+  return Math.sqrt(values.reduce((sum, value) => sum + (value - middle) ** 2, 0) / (values.length - 1));
+}
+
+// ---------------------------------------------------------------- state
+
+let data; // what the file holds
+let columns; // of the present board, in the order of the table
+const state = { board: null, sort: null, sign: -1, columns: new Set(), facts: new Set(), row: null, beside: [], seeds: "band" };
+
+const metric = (key) => data.columns.findIndex((column) => column.key === key);
+const oracle = (row) => row.facts.includes("oracle");
+const factName = (fact) => data.facts[fact] ?? fact;
+
+function go(board, row) {
+  location.hash = new URLSearchParams(row ? { board: board.heading, method: row.name } : { board: board.heading });
+}
+
+function route() {
+  const asked = new URLSearchParams(location.hash.slice(1));
+  const board = data.boards.find((one) => one.heading === asked.get("board")) ?? data.boards[0];
+  if (board !== state.board) showBoard(board);
+  const row = board.rows.find((one) => one.name === asked.get("method"));
+  if (row) openDetails(row);
+  else $("details").close();
+}
+
+// ---------------------------------------------------------------- theme and looks of methods
+
+const COLOURS = { // distinct for colour-blind readers, at least 3:1 against their background
+  light: ["#0072b2", "#d55e00", "#00896b", "#b5478f", "#a67c00", "#4b3fae", "#8a1f3d", "#5f6670"],
+  dark: ["#56b4e9", "#f08a4b", "#2fc79c", "#e79ac8", "#f0c64f", "#a79cf5", "#ef7a94", "#b4bac2"],
+};
+const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "hexagon", "x"];
+const DASHES = ["solid", "dot", "dashdot", "longdash"]; // an oracle is dashed
+const dark = matchMedia("(prefers-color-scheme: dark)");
+const theme = () => document.documentElement.dataset.theme;
+
+function setTheme(name) {
+  document.documentElement.dataset.theme = name;
+  $("theme").textContent = name === "dark" ? "☀ Light" : "☾ Dark";
+  $("theme").setAttribute("aria-pressed", name === "dark");
+  for (const dot of document.querySelectorAll(".dot")) dot.style.setProperty("--dot", look(dot.row).colour);
+  repaint();
+}
+
+function kept(name) {
+  try {
+    if (name) localStorage.setItem("fcl-bench-theme", name);
+    return localStorage.getItem("fcl-bench-theme");
+  } catch {
+    return null; // a browser may refuse storage to files
+  }
+}
+
+function look(row) {
+  const number = data.methods.indexOf(row.method);
+  const again = Math.floor(number / COLOURS.light.length) + row.variant;
+  return {
+    colour: COLOURS[theme()][number % COLOURS.light.length],
+    symbol: SYMBOLS[(number + again) % SYMBOLS.length] + (oracle(row) ? "-open" : ""),
+    dash: oracle(row) ? "dash" : DASHES[again % DASHES.length],
+  };
+}
+
+function dot(row) {
+  const node = make("span", { class: oracle(row) ? "dot open" : "dot", "aria-hidden": "true" });
+  node.row = row;
+  node.style.setProperty("--dot", look(row).colour);
+  return node;
+}
+
+// ---------------------------------------------------------------- table
+
+function showBoard(board) {
+  state.board = board;
+  state.sort = board.sort;
+  state.sign = data.columns[metric(board.sort)].lower ? 1 : -1;
+  $("board").value = data.boards.indexOf(board);
+  $("heading").textContent = board.heading;
+  $("stream").textContent = board.stream;
+  showHead();
+  showRows();
+  showStreams();
+}
+
+function tableColumns(board) {
+  const chosen = data.columns.filter((column) => state.columns.has(column.key) && column.key !== board.sort);
+  const beside = (row) => (row.name === board.best ? 2 : row.p_value); // above every p
+  return [
+    { key: "method", title: "method", value: (row) => row.name, sign: 1, cell: nameCell },
+    { key: "seeds", title: "seeds", value: (row) => row.runs.length, sign: -1, cell: (row) => make("td", {}, `${row.runs.length}`) },
+    numberColumn(board.sort),
+    { key: "p", title: "p (Holm)", value: beside, sign: -1, cell: (row) => make("td", {}, row.name === board.best ? "best" : row.p) },
+    ...chosen.map((column) => numberColumn(column.key)),
+    { key: "facts", title: "facts", cell: (row) => make("td", { class: "facts" }, row.facts.map(tag)) },
+  ];
+}
+
+function numberColumn(key) {
+  const index = metric(key);
+  const { title, lower, score } = data.columns[index];
+  return { key, title, sign: lower ? 1 : -1, value: (row) => row.means[index], cell: (row) => numberCell(row, index, score) };
+}
+
+function numberCell(row, index, score) {
+  const [middle, spread] = row.texts[index].split(" ± ");
+  const shown = make(["span", "b", "u"][row.marks[index]], {}, middle);
+  const interval = score && $("intervals").checked ? make("small", {}, row.intervals[index]) : null;
+  return make("td", {}, shown, spread ? make("i", {}, ` ± ${spread}`) : null, interval);
+}
+
+function nameCell(row) {
+  const settings = row.name.slice(row.method.length).trim();
+  const open = { class: "name", type: "button", "aria-haspopup": "dialog" };
+  const small = settings || oracle(row) ? make("small", {}, [settings, oracle(row) ? "reference" : ""].join(" ")) : null;
+  return make("th", { scope: "row" }, make("button", open, dot(row), row.method, small));
+}
+
+const tag = (fact) => make("span", { class: "tag" }, factName(fact));
+
+function showHead() {
+  columns = tableColumns(state.board);
+  const head = columns.map((column) => make("th", { scope: "col", class: column.key === "facts" ? "facts" : null },
+    column.value ? make("button", { type: "button", onclick: () => sortBy(column) }, column.title) : column.title));
+  $("table").querySelector("thead").replaceChildren(make("tr", {}, head));
+}
+
+function sortBy(column) {
+  state.sign = state.sort === column.key ? -state.sign : column.sign;
+  state.sort = column.key;
+  showRows();
+}
+
+function sorted(rows) {
+  const { value } = columns.find((column) => column.key === state.sort) ?? numberColumn(state.sort);
+  const order = (one, other) => (one < other ? -state.sign : one > other ? state.sign : 0);
+  const undefinedLast = (one, other) => (one === null) - (other === null);
+  return [...rows].sort((one, other) => undefinedLast(value(one), value(other)) || order(value(one), value(other)));
+}
+
+function visible() {
+  const words = $("search").value.toLowerCase().split(/\s+/);
+  return state.board.rows.filter((row) => words.every((word) => row.name.toLowerCase().includes(word))
+    && [...state.facts].every((fact) => row.facts.includes(fact)) && ($("oracles").checked || !oracle(row)));
+}
+
+function showRows() {
+  const rows = sorted(visible());
+  const lines = rows.map((row) => make("tr", { onclick: (event) => choose(event, row) },
+    columns.map((column) => column.cell(row))));
+  $("table").querySelector("tbody").replaceChildren(...lines);
+  $("table").querySelectorAll("thead th").forEach((th, index) => {
+    if (columns[index].key === state.sort) th.setAttribute("aria-sort", state.sign > 0 ? "ascending" : "descending");
+    else th.removeAttribute("aria-sort");
+  });
+  $("count").textContent = `${rows.length} of ${plural(state.board.rows.length, "row")}`;
+  for (const figure of $("scatters").children) figure.repaint();
+}
+
+function choose(event, row) {
+  if (getSelection().toString()) return; // a reader who copies a number
+  event.currentTarget.querySelector("button").focus();
+  go(state.board, row);
+}
+
+// ---------------------------------------------------------------- plots
+
+const CONFIG = { displaylogo: false, responsive: true, modeBarButtons: [["toImage"]] };
+const nearby = new IntersectionObserver((entries) => {
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    nearby.unobserve(target);
+    target.wanted = true;
+    target.repaint();
+  }
+}, { rootMargin: "200px" });
+let library;
+
+function plotly() {
+  library ??= unpack("plotly").then((code) => {
+    document.head.append(make("script", {}, code));
+    return window.Plotly;
+  });
+  return library;
+}
+
+/** A figure that is drawn when it comes into sight; `describe(width, height)` gives its traces and layout. */
+function figure(title, note, describe, kind = "") {
+  const plot = make("div", { class: "plot", role: "img", "aria-label": `${title}: ${note}` });
+  const node = make("figure", { class: kind }, make("figcaption", {}, title, make("small", {}, note)), plot);
+  node.repaint = async () => {
+    if (!node.wanted) return;
+    const Plotly = await plotly();
+    if (!node.isConnected) return;
+    const { traces, ...more } = describe(plot.clientWidth, plot.clientHeight);
+    await Plotly.react(plot, traces, layout(more), CONFIG);
+  };
+  nearby.observe(node);
+  return node;
+}
+
+function repaint() {
+  for (const node of document.querySelectorAll("figure")) node.repaint();
+}
+
+function colours() {
+  const found = getComputedStyle(document.documentElement);
+  return Object.fromEntries(["ink", "quiet", "rule", "card", "accent", "sans"].map((name) => [name, found.getPropertyValue(`--${name}`).trim()]));
+}
+
+function layout({ xaxis, yaxis, ...more }) {
+  const { ink, quiet, rule, card, sans } = colours();
+  const axis = { gridcolor: rule, linecolor: rule, tickcolor: rule, zeroline: false, automargin: true, fixedrange: true };
+  const titled = ({ title, ...rest }) => ({ ...axis, title: { text: title, standoff: 10 }, ...rest });
+  return {
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: sans, size: 12, color: quiet },
+    margin: { l: 50, r: 12, t: 14, b: 44 }, dragmode: false, hovermode: "closest", showlegend: false,
+    hoverlabel: { bgcolor: card, bordercolor: rule, font: { family: sans, color: ink }, align: "left" },
+    modebar: { bgcolor: "rgba(0,0,0,0)", color: quiet, activecolor: ink },
+    legend: { orientation: "h", traceorder: "reversed", y: -0.2, yanchor: "top", font: { color: ink } },
+    xaxis: titled(xaxis), yaxis: titled(yaxis), ...more,
+  };
+}
+
+// ---------------------------------------------------------------- scatter plots of a board
+
+const accuracy = (row) => row.means[metric("average_accuracy")];
+const traffic = (row) => sum(row.means[metric("uplink_bytes")], row.means[metric("downlink_bytes")]);
+const sum = (one, other) => (one === null || other === null ? null : one + other);
+
+const SCATTERS = [
+  { title: "Accuracy and traffic", x: traffic, xTitle: "traffic, up and down (MB)", y: "average_accuracy", front: true },
+  { title: "Accuracy and time", x: "runtime_seconds", xTitle: "training (s)", y: "average_accuracy", front: true },
+  { title: "Stability and plasticity", x: "stability", xTitle: "stability (%)", y: "plasticity", front: false },
+];
+
+function scatter({ x, xTitle, y, front }, width, height) {
+  const across = typeof x === "string" ? (row) => row.means[metric(x)] : x;
+  const index = metric(y);
+  const points = visible().map((row) => ({ row, x: across(row), y: row.means[index], sd: row.deviations[index] }))
+    .filter((point) => point.x !== null && point.y !== null);
+  const xs = extent(points.map((point) => point.x), front);
+  const ys = extent(points.map((point) => point.y), false);
+  return {
+    traces: [...(front ? [frontTrace(points)] : []), pointTrace(points, labels(points, xs, ys, width - 70, height - 70))],
+    xaxis: { title: xTitle, type: xs.log ? "log" : "linear", range: xs.range, ...(xs.log ? { dtick: "D2" } : {}) },
+    yaxis: { title: data.columns[index].title.replace("average", "average accuracy"), range: ys.range },
+  };
+}
+
+/** The range of an axis with room for labels; logarithmic, if allowed, for values of very different size. */
+function extent(values, mayBeLog) {
+  const log = mayBeLog && Math.min(...values) > 0 && Math.max(...values) / Math.min(...values) > 20;
+  const scaled = log ? values.map(Math.log10) : values;
+  const [low, high] = values.length ? [Math.min(...scaled), Math.max(...scaled)] : [0, 1];
+  const room = (high - low) * 0.14 || 1;
+  return { log, range: [low - room, high + room] };
+}
+
+/** The competitors that no other one beats in both: less of x, more of y. */
+function paretoFront(points) {
+  const competitors = points.filter((point) => !oracle(point.row)).sort((one, other) => one.x - other.x || other.y - one.y);
+  let highest = -Infinity;
+  return competitors.filter((point) => point.y > highest && ((highest = point.y), true));
+}
+
+function frontTrace(points) {
+  const front = paretoFront(points);
+  return {
+    name: "Pareto front", mode: "lines", hoverinfo: "skip", x: front.map((point) => point.x), y: front.map((point) => point.y),
+    line: { shape: "hv", dash: "dash", width: 1.5, color: colours().quiet },
+  };
+}
+
+function pointTrace(points, positions) {
+  const looks = points.map((point) => look(point.row));
+  return {
+    name: "methods", mode: "markers+text", x: points.map((point) => point.x), y: points.map((point) => point.y),
+    text: points.map((point, index) => (positions[index] ? `\u00a0${label(point.row)}\u00a0` : "")),
+    textposition: positions.map((position) => position ?? "middle right"), textfont: { size: 11, color: colours().ink }, cliponaxis: false,
+    marker: { size: 10, color: looks.map((one) => one.colour), symbol: looks.map((one) => one.symbol), line: { width: 1.5, color: looks.map((one) => one.colour) } },
+    error_y: { array: points.map((point) => point.sd ?? 0), thickness: 1, width: 3, color: colours().quiet },
+    customdata: points.map((point) => plain(point.row.name)),
+    hovertemplate: "<b>%{customdata}</b><br>%{xaxis.title.text}: %{x:.2f}<br>%{yaxis.title.text}: %{y:.2f}<extra></extra>",
+  };
+}
+
+const label = (row) => plain(short(row.name, 22));
+const PLACES = [ // of a label beside its point, with the label's left and upper end from there
+  ["middle right", () => 10, -8], ["middle left", (width) => -width - 10, -8], ["top center", (width) => -width / 2, -24],
+  ["bottom center", (width) => -width / 2, 8], ["top right", () => 5, -22], ["top left", (width) => -width - 5, -22],
+  ["bottom right", () => 5, 6], ["bottom left", (width) => -width - 5, 6],
+];
+
+/** Where each label goes such that none hides another or a point; undefined for one that has no room. */
+function labels(points, xs, ys, width, height) {
+  const share = (value, [low, high]) => (value - low) / (high - low);
+  const places = points.map((point) => [
+    width * share(xs.log ? Math.log10(point.x) : point.x, xs.range), height * (1 - share(point.y, ys.range))]);
+  const taken = places.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]);
+  return points.map((point, index) => {
+    const [x, y] = places[index];
+    const size = 6.2 * short(point.row.name, 22).length;
+    for (const [name, left, upper] of PLACES) {
+      const box = [x + left(size), y + upper, x + left(size) + size, y + upper + 15];
+      if (box[0] < 0 || box[2] > width || taken.some((other) => overlap(box, other))) continue;
+      taken.push(box);
+      return name;
+    }
+  });
+}
+
+const overlap = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1] < other[3] && other[1] < one[3];
+
+// ---------------------------------------------------------------- picture of the stream
+
+function showStreams() {
+  const runs = state.board.rows.flatMap((row) => row.runs);
+  const seeds = new Map(runs.map((run) => [run.stream, run.seed]));
+  const choices = [...seeds].sort((one, other) => one[1] - other[1]);
+  $("seed").replaceChildren(...choices.map(([hash, seed]) => make("option", { value: hash }, `${seed}`)));
+  showStream();
+}
+
+function showStream() {
+  const hash = $("seed").value;
+  const found = data.streams[hash];
+  if (typeof found === "string") {
+    $("stream-note").textContent = `Stream ${hash}`;
+    $("picture").replaceChildren(make("p", { class: "notice" }, `The picture is not available because ${found}.`));
+    return;
+  }
+  const { clients, shown } = found;
+  $("stream-note").textContent = `Who holds which class when: for every task a column per client. Stream ${hash}`
+    + (shown < clients ? `; the first ${shown} of ${clients} clients are shown.` : "");
+  const title = [plural(found.tasks, "task"), plural(clients, "client"), plural(found.classes, "class", "classes")].join(", ");
+  const note = "training samples of each class; the line ends the classes seen so far";
+  $("picture").replaceChildren(figure(title, note, () => streamPlot(found), "tall"));
+}
+
+function streamPlot(found) {
+  const { tasks, shown, classes } = found;
+  const wide = shown + 1; // a gap between tasks
+  const z = range(classes).map(() => Array(tasks * wide - 1).fill(null));
+  const text = z.map((line) => [...line]);
+  let cell = 0;
+  found.steps.forEach((step, index) => {
+    cell += step;
+    const [share, number] = [Math.floor(cell / classes), cell % classes];
+    const [task, client] = [Math.floor(share / shown), share % shown];
+    z[number][task * wide + client] = Math.log10(found.counts[index]);
+    text[number][task * wide + client] = `task ${task + 1}, client ${client}<br>class ${number}: ${found.counts[index]} samples`;
+  });
+  const highest = Math.max(1, ...found.counts.map(Math.log10));
+  const ticks = range(Math.floor(highest) + 1);
+  return {
+    traces: [{
+      type: "heatmap", z, text, zmin: 0, zmax: highest, hoverongaps: false, hovertemplate: "%{text}<extra></extra>", colorscale: scale(0.18),
+      colorbar: { thickness: 10, outlinewidth: 0, tickvals: ticks, ticktext: ticks.map((power) => `${10 ** power}`), title: { text: "samples", side: "right" } },
+    }, seenTrace(z, tasks, wide)],
+    xaxis: { title: "task", tickvals: range(tasks).map((task) => task * wide + (shown - 1) / 2), ticktext: range(tasks).map((task) => `${task + 1}`), showgrid: false },
+    yaxis: { title: "class, in order of registration", range: [classes - 0.5, -0.5], showgrid: false },
+  };
+}
+
+function seenTrace(z, tasks, wide) {
+  const x = [], y = [];
+  let seen = 0;
+  for (const task of range(tasks)) {
+    z.forEach((line, number) => {
+      if (line.slice(task * wide, (task + 1) * wide).some((value) => value != null)) seen = Math.max(seen, number + 1);
+    });
+    x.push(task * wide - 0.5, (task + 1) * wide - 1.5, null);
+    y.push(seen - 0.5, seen - 0.5, null);
+  }
+  return { mode: "lines", x, y, hoverinfo: "skip", line: { color: COLOURS[theme()][1], width: 1.5 } };
+}
+
+/** One hue, from close to the background to far from it. */
+function scale(start = 0) {
+  const ends = theme() === "dark" ? ["#1d2a35", "#2f6c94", "#bfe3fa"] : ["#eaf2f8", "#5a9cc8", "#08365c"];
+  const [low, middle, high] = ends;
+  return start ? [[0, theme() === "dark" ? "#27506c" : "#b9d6e9"], [0.5, middle], [1, high]] : [[0, low], [0.5, middle], [1, high]];
+}
+
+// ---------------------------------------------------------------- details of a method
+
+function openDetails(row) {
+  const { board } = state;
+  const rival = board.rows.find((one) => one.name === board.best && one !== row) ?? board.rows.find((one) => one !== row && !oracle(one));
+  Object.assign(state, { row, beside: rival ? [rival] : [] });
+  const close = make("button", { type: "button", onclick: () => $("details").close(), "aria-label": "Close details" }, "✕ Close");
+  const matrixNote = `Accuracy (%) on the test set of each task after learning each task; ${row.method}`;
+  $("details").replaceChildren(
+    make("header", {}, make("h2", { id: "name" }, dot(row), row.name), close),
+    make("p", { class: "quiet" }, board.heading), make("p", {}, row.facts.map(tag)),
+    make("h3", {}, "Over tasks"), make("div", { id: "beside", class: "chips" }), make("div", { id: "curves", class: "grid" }),
+    make("h3", {}, "Task by task"), seedChoice(row),
+    figure("Task matrix", matrixNote, () => matrixPlot(row), "tall"),
+    make("h3", {}, "Every metric, every seed"), metricTable(row),
+    make("h3", {}, "Runs"), ...row.runs.map(runDetails));
+  showBeside();
+  const shown = data.curves.map((name, index) => figure(CURVE_TITLES[name] ?? name, curveNote(row), () => curvePlot(name, index)));
+  $("curves").replaceChildren(...shown);
+  if (!$("details").open) $("details").showModal();
+  $("details").scrollTop = 0;
+}
+
+const CURVE_TITLES = {
+  average_accuracy: "Average accuracy (%)", retention: "Retention", stability: "Stability (%)", plasticity: "Plasticity (%)",
+};
+const curveNote = (row) => (row.runs.length > 1 ? `mean over ${row.runs.length} seeds, band: ± standard deviation` : "a single seed");
+
+function closed() {
+  if ($("details").open) return; // another method was opened at once
+  for (const plot of $("details").querySelectorAll(".js-plotly-plot")) window.Plotly.purge(plot);
+  $("details").replaceChildren();
+  if (state.row) go(state.board);
+  state.row = null;
+}
+
+/** The methods drawn beside the one in question: take one away, add one, band or lines. */
+function showBeside() {
+  const change = (beside) => {
+    state.beside = beside;
+    showBeside();
+    for (const node of $("curves").children) node.repaint();
+  };
+  const chips = state.beside.map((row) => make("button", {
+    type: "button", "aria-label": `Remove ${row.name}`, onclick: () => change(state.beside.filter((one) => one !== row)),
+  }, dot(row), short(row.name, 40), " ✕"));
+  const others = state.board.rows.filter((row) => row !== state.row && !state.beside.includes(row));
+  const add = make("select", { "aria-label": "Add a method to the plots", onchange: (event) => change([...state.beside, others[event.target.value]]) },
+    make("option", { value: "" }, "add a method"), others.map((row, index) => make("option", { value: index }, row.name)));
+  const seeds = make("select", { "aria-label": "How seeds are drawn", onchange: (event) => { state.seeds = event.target.value; change(state.beside); } },
+    [["band", "mean and band"], ["lines", "a line per seed"]].map(([value, text]) => make("option", { value, selected: state.seeds === value }, text)));
+  $("beside").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
+}
+
+function curvePlot(name, index) {
+  const rows = [state.row, ...state.beside];
+  const tasks = Math.max(...rows.flatMap((row) => row.runs.map((run) => run.curves[index].length)));
+  return {
+    traces: rows.reverse().flatMap((row) => (state.seeds === "lines" ? seedTraces(row, index) : bandTraces(row, index))),
+    xaxis: { title: "task", dtick: Math.ceil(tasks / 10), range: [0.7, tasks + 0.3], showgrid: false },
+    yaxis: { title: "" }, showlegend: true, margin: { l: 40, r: 10, t: 14, b: 40 },
+  };
+}
+
+function bandTraces(row, index) {
+  const curves = row.runs.map((run) => run.curves[index]);
+  const steps = curves[0].map((_, task) => curves.map((curve) => curve[task]));
+  const defined = steps.map((values, task) => ({ task: task + 1, middle: mean(values), sd: deviation(values) })).filter((step) => step.middle !== null);
+  const back = [...defined].reverse();
+  const band = {
+    mode: "lines", hoverinfo: "skip", showlegend: false, fill: "toself", line: { width: 0 }, fillcolor: `${look(row).colour}33`,
+    x: [...defined, ...back].map((step) => step.task), y: [...defined.map((step) => step.middle + step.sd), ...back.map((step) => step.middle - step.sd)],
+  };
+  const line = curveTrace(row, steps.map(mean), steps.map(deviation), "%{y:.2f} ± %{customdata:.2f}", 2.2);
+  return curves.length > 1 ? [band, line] : [{ ...line, hovertemplate: `${label(row)}, task %{x}: %{y:.2f}<extra></extra>` }];
+}
+
+function seedTraces(row, index) {
+  return row.runs.map((run, number) => ({
+    ...curveTrace(row, run.curves[index], null, `%{y:.2f}, seed ${run.seed}`, 1.4), legendgroup: row.name, showlegend: number === 0,
+  }));
+}
+
+function curveTrace(row, y, customdata, shown, width) {
+  const { colour, symbol, dash } = look(row);
+  return {
+    name: label(row), mode: "lines+markers", x: y.map((_, task) => task + 1), y, customdata, line: { color: colour, width, dash },
+    marker: { symbol, size: 6, color: colour }, hovertemplate: `${label(row)}, task %{x}: ${shown}<extra></extra>`,
+  };
+}
+
+function seedChoice(row) {
+  const options = row.runs.map((run, index) => make("option", { value: index }, `${run.seed}`));
+  const average = row.runs.length > 1 ? [make("option", { value: "mean" }, "mean of all")] : [];
+  const redraw = () => document.querySelector("#details figure.tall").repaint();
+  return make("p", {}, make("label", { class: "field" }, "Seed ", make("select", { id: "matrix-seed", onchange: redraw }, average, options)));
+}
+
+function matrixPlot(row) {
+  const chosen = $("matrix-seed").value;
+  const all = row.runs.map((run) => run.matrix);
+  const z = chosen === "mean" ? all[0].map((line, i) => line.map((_, j) => mean(all.map((matrix) => matrix[i][j])))) : all[chosen];
+  const names = z[0].map((_, task) => `${task + 1}`);
+  return {
+    traces: [{
+      type: "heatmap", z, x: names, y: names.slice(0, z.length), zmin: 0, zmax: 100, xgap: 1, ygap: 1, colorscale: scale(), hoverongaps: false,
+      texttemplate: names.length <= 12 ? "%{z:.0f}" : "", hovertemplate: "task %{x} after task %{y}: %{z:.2f} %<extra></extra>",
+      colorbar: { thickness: 10, outlinewidth: 0, title: { text: "accuracy (%)", side: "right" } },
+    }],
+    xaxis: { title: "tested on task", type: "category", showgrid: false }, yaxis: { title: "after learning task", type: "category", autorange: "reversed", showgrid: false },
+  };
+}
+
+function metricTable(row) {
+  const heads = ["metric", "mean", "95 %", ...row.runs.map((run) => `seed ${run.seed}`)];
+  const lines = data.columns.map((column, index) => make("tr", {}, make("th", { scope: "row" }, column.title),
+    [row.texts[index], row.intervals[index], ...row.runs.map((run) => run.values[index])].map((text) => make("td", {}, text))));
+  return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Every metric, every seed" },
+    make("table", {}, make("thead", {}, make("tr", {}, heads.map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, lines)));
+}
+
+function runDetails(run, index) {
+  const facts = { seed: run.seed, "run id": run.id, "stream hash": run.stream, "hash of inputs": run.inputs, commit: run.commit };
+  const list = Object.entries(facts).map(([name, value]) => [make("dt", {}, name), make("dd", {}, `${value ?? "not recorded"}`)]);
+  const settings = (title, text) => [make("h4", {}, title), make("pre", { class: "settings", tabindex: 0, "aria-label": title }, text)];
+  return make("details", { class: "run", open: index === 0 }, make("summary", {}, `Seed ${run.seed}, run ${run.id}`),
+    make("div", {}, make("dl", {}, list), make("h4", {}, "Command"), commandLine(run.command),
+      settings("Configuration", run.config.map((part) => data.pool[part]).join("\n")), settings("Environment", data.pool[run.environment])));
+}
+
+function commandLine(command) {
+  if (!command) return make("p", { class: "quiet" }, "not recorded");
+  const text = make("pre", { class: "command" }, command);
+  const copy = make("button", { type: "button", "aria-label": "Copy the command", onclick: () => copied(copy, text) }, "Copy");
+  return make("div", { class: "copy" }, text, copy);
+}
+
+async function copied(button, text) {
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+  } catch { // not allowed for this file: copy what is selected
+    getSelection().selectAllChildren(text);
+    document.execCommand("copy");
+  }
+  button.textContent = "Copied";
+  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+}
+
+// ---------------------------------------------------------------- start
+
+function checkbox(text, checked, onchange) {
+  return make("label", {}, make("input", { type: "checkbox", checked, onchange: (event) => onchange(event.target.checked) }), text);
+}
+
+function chosen(set, name) {
+  return (on) => (on ? set.add(name) : set.delete(name));
+}
+
+function fillControls() {
+  const { boards } = data;
+  const runs = boards.flatMap((board) => board.rows.flatMap((row) => row.runs)).length;
+  $("summary").textContent = [plural(boards.length, "board"), plural(data.methods.length, "method"), plural(runs, "run")].join(" · ");
+  $("note").textContent = data.note;
+  $("choice").hidden = boards.length < 2;
+  $("board").append(...boards.map((board, index) => make("option", { value: index }, board.heading)));
+  const declared = new Set(boards.flatMap((board) => board.rows.flatMap((row) => row.facts)));
+  const facts = Object.keys(data.facts).concat([...declared]).filter((fact, index, all) => declared.has(fact) && fact !== "oracle" && all.indexOf(fact) === index);
+  $("facts").append(...facts.map((fact) => checkbox(factName(fact), false, (on) => { chosen(state.facts, fact)(on); showRows(); })));
+  $("facts").hidden = !facts.length;
+  data.columns.filter((column) => column.shown).forEach((column) => state.columns.add(column.key));
+  $("columns").lastElementChild.append(...data.columns.map((column) => checkbox(column.title, column.shown, (on) => {
+    chosen(state.columns, column.key)(on);
+    showHead();
+    showRows();
+  })));
+  $("scatters").append(...SCATTERS.map((kind) => figure(kind.title, SCATTER_NOTES[kind.title], (width, height) => scatter(kind, width, height))));
+}
+
+const SCATTER_NOTES = {
+  "Accuracy and traffic": "average accuracy against all bytes sent", "Accuracy and time": "average accuracy against seconds of training",
+  "Stability and plasticity": "what is kept against what is learned",
+};
+
+function listen() {
+  $("board").addEventListener("change", (event) => go(data.boards[event.target.value]));
+  for (const name of ["search", "oracles", "intervals"]) $(name).addEventListener("input", showRows);
+  $("filters").addEventListener("submit", (event) => event.preventDefault());
+  $("seed").addEventListener("change", showStream);
+  $("theme").addEventListener("click", () => setTheme(kept(theme() === "dark" ? "light" : "dark") ?? (theme() === "dark" ? "light" : "dark")));
+  dark.addEventListener("change", () => kept() ?? setTheme(dark.matches ? "dark" : "light"));
+  $("details").addEventListener("close", closed);
+  $("details").addEventListener("click", (event) => event.target === $("details") && event.offsetX < 0 && $("details").close());
+  document.querySelector("[data-skip]").addEventListener("click", (event) => { event.preventDefault(); $("table").focus(); });
+  document.addEventListener("click", (event) => { if (!$("columns").contains(event.target)) $("columns").open = false; });
+  $("columns").addEventListener("keydown", (event) => { if (event.key === "Escape") $("columns").open = false; });
+  addEventListener("hashchange", route);
+  let before;
+  addEventListener("beforeprint", () => { before = theme(); setTheme("light"); });
+  addEventListener("afterprint", () => setTheme(before));
+}
+
+async function start() {
+  document.documentElement.dataset.theme = kept() ?? (dark.matches ? "dark" : "light");
+  data = JSON.parse(await unpack("data"));
+  for (const board of data.boards) {
+    board.rows.forEach((row, index) => { row.variant = board.rows.slice(0, index).filter((one) => one.method === row.method).length; });
+  }
+  fillControls();
+  listen();
+  setTheme(theme());
+  route();
+  document.documentElement.dataset.ready = "";
+}
+
+start();
