@@ -57,9 +57,9 @@ function route() {
 
 // ---------------------------------------------------------------- theme and looks of methods
 
-const COLOURS = { // distinct for colour-blind readers, at least 3:1 against their background
-  light: ["#0072b2", "#d55e00", "#00896b", "#b5478f", "#a67c00", "#4b3fae", "#8a1f3d", "#5f6670"],
-  dark: ["#56b4e9", "#f08a4b", "#2fc79c", "#e79ac8", "#f0c64f", "#a79cf5", "#ef7a94", "#b4bac2"],
+const COLOURS = { // far apart for colour-blind readers too, at least 3:1 against their background
+  light: ["#1166e5", "#e0700f", "#2f9e5a", "#cf62c4", "#674b16", "#0c3b70", "#63192d", "#6d7679"],
+  dark: ["#7e73ee", "#cd680d", "#66e6a0", "#a4749e", "#efc93e", "#8bc1f1", "#ed435e", "#d5dee2"],
 };
 const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "hexagon", "x"];
 const DASHES = ["solid", "dot", "dashdot", "longdash"]; // an oracle is dashed
@@ -254,28 +254,34 @@ function layout({ xaxis, yaxis, ...more }) {
 
 // ---------------------------------------------------------------- scatter plots of a board
 
-const accuracy = (row) => row.means[metric("average_accuracy")];
-const traffic = (row) => sum(row.means[metric("uplink_bytes")], row.means[metric("downlink_bytes")]);
-const sum = (one, other) => (one === null || other === null ? null : one + other);
-
 const SCATTERS = [
-  { title: "Accuracy and traffic", x: traffic, xTitle: "traffic, up and down (MB)", y: "average_accuracy", front: true },
-  { title: "Accuracy and time", x: "runtime_seconds", xTitle: "training (s)", y: "average_accuracy", front: true },
-  { title: "Stability and plasticity", x: "stability", xTitle: "stability (%)", y: "plasticity", front: false },
+  { title: "Accuracy and traffic", note: "average accuracy against all bytes sent",
+    x: ["uplink_bytes", "downlink_bytes"], xTitle: "traffic, up and down (MB)", y: "average_accuracy", front: true },
+  { title: "Accuracy and time", note: "average accuracy against seconds of training",
+    x: ["runtime_seconds"], xTitle: "training (s)", y: "average_accuracy", front: true },
+  { title: "Stability and plasticity", note: "what is kept against what is learned",
+    x: ["stability"], xTitle: "stability (%)", y: "plasticity", front: false },
 ];
 
-function scatter({ x, xTitle, y, front }, width, height) {
-  const across = typeof x === "string" ? (row) => row.means[metric(x)] : x;
-  const index = metric(y);
-  const points = visible().map((row) => ({ row, x: across(row), y: row.means[index], sd: row.deviations[index] }))
-    .filter((point) => point.x !== null && point.y !== null);
-  const xs = extent(points.map((point) => point.x), front);
+function scatter(kind, width, height) {
+  const points = scatterPoints(kind);
+  const front = kind.front ? paretoFront(points) : [];
+  const xs = extent(points.map((point) => point.x), kind.front);
   const ys = extent(points.map((point) => point.y), false);
+  const positions = labelPlaces(points, front, pixels(xs, ys, width - 70, height - 70), width - 70);
   return {
-    traces: [...(front ? [frontTrace(points)] : []), pointTrace(points, labels(points, xs, ys, width - 70, height - 70))],
-    xaxis: { title: xTitle, type: xs.log ? "log" : "linear", range: xs.range, ...(xs.log ? { dtick: "D2" } : {}) },
-    yaxis: { title: data.columns[index].title.replace("average", "average accuracy"), range: ys.range },
+    traces: [frontTrace(front), pointTrace(points, positions)],
+    xaxis: { title: kind.xTitle, type: xs.log ? "log" : "linear", range: xs.range, dtick: xs.log ? "D2" : null },
+    yaxis: { title: data.columns[metric(kind.y)].title.replace("average", "average accuracy"), range: ys.range },
   };
+}
+
+function scatterPoints({ x, y }) {
+  const total = (values) => (values.includes(null) ? null : values.reduce((sum, value) => sum + value));
+  const at = (row) => ({
+    row, x: total(x.map((key) => row.means[metric(key)])), y: row.means[metric(y)], sd: row.deviations[metric(y)] ?? 0,
+  });
+  return visible().map(at).filter((point) => point.x !== null && point.y !== null);
 }
 
 /** The range of an axis with room for labels; logarithmic, if allowed, for values of very different size. */
@@ -290,12 +296,12 @@ function extent(values, mayBeLog) {
 /** The competitors that no other one beats in both: less of x, more of y. */
 function paretoFront(points) {
   const competitors = points.filter((point) => !oracle(point.row)).sort((one, other) => one.x - other.x || other.y - one.y);
-  let highest = -Infinity;
-  return competitors.filter((point) => point.y > highest && ((highest = point.y), true));
+  const front = [];
+  for (const point of competitors) if (!front.length || point.y > front.at(-1).y) front.push(point);
+  return front;
 }
 
-function frontTrace(points) {
-  const front = paretoFront(points);
+function frontTrace(front) {
   return {
     name: "Pareto front", mode: "lines", hoverinfo: "skip", x: front.map((point) => point.x), y: front.map((point) => point.y),
     line: { shape: "hv", dash: "dash", width: 1.5, color: colours().quiet },
@@ -304,13 +310,14 @@ function frontTrace(points) {
 
 function pointTrace(points, positions) {
   const looks = points.map((point) => look(point.row));
+  const colour = looks.map((one) => one.colour);
   return {
     name: "methods", mode: "markers+text", x: points.map((point) => point.x), y: points.map((point) => point.y),
     text: points.map((point, index) => (positions[index] ? `\u00a0${label(point.row)}\u00a0` : "")),
-    textposition: positions.map((position) => position ?? "middle right"), textfont: { size: 11, color: colours().ink }, cliponaxis: false,
-    marker: { size: 10, color: looks.map((one) => one.colour), symbol: looks.map((one) => one.symbol), line: { width: 1.5, color: looks.map((one) => one.colour) } },
-    error_y: { array: points.map((point) => point.sd ?? 0), thickness: 1, width: 3, color: colours().quiet },
-    customdata: points.map((point) => plain(point.row.name)),
+    textposition: positions.map((position) => position ?? "middle right"), textfont: { size: 11, color: colours().ink },
+    marker: { size: 10, color: colour, symbol: looks.map((one) => one.symbol), line: { width: 1.5, color: colour } },
+    error_y: { array: points.map((point) => point.sd), thickness: 1, width: 3, color: colours().quiet },
+    customdata: points.map((point) => plain(point.row.name)), cliponaxis: false,
     hovertemplate: "<b>%{customdata}</b><br>%{xaxis.title.text}: %{x:.2f}<br>%{yaxis.title.text}: %{y:.2f}<extra></extra>",
   };
 }
@@ -322,21 +329,36 @@ const PLACES = [ // of a label beside its point, with the label's left and upper
   ["bottom right", () => 5, 6], ["bottom left", (width) => -width - 5, 6],
 ];
 
-/** Where each label goes such that none hides another or a point; undefined for one that has no room. */
-function labels(points, xs, ys, width, height) {
+/** From values to pixels of the drawing. */
+function pixels(xs, ys, width, height) {
   const share = (value, [low, high]) => (value - low) / (high - low);
-  const places = points.map((point) => [
-    width * share(xs.log ? Math.log10(point.x) : point.x, xs.range), height * (1 - share(point.y, ys.range))]);
-  const taken = places.map(([x, y]) => [x - 5, y - 5, x + 5, y + 5]);
-  return points.map((point, index) => {
-    const [x, y] = places[index];
+  return (x, y) => [width * share(xs.log ? Math.log10(x) : x, xs.range), height * (1 - share(y, ys.range))];
+}
+
+/** Where each label goes such that it hides neither a point, a line nor another label; undefined without such a place. */
+function labelPlaces(points, front, at, right) {
+  const taken = [...points.map((point) => pointBox(point, at)), ...frontBoxes(front, at)];
+  return points.map((point) => {
+    const [x, y] = at(point.x, point.y);
     const size = 6.2 * short(point.row.name, 22).length;
     for (const [name, left, upper] of PLACES) {
       const box = [x + left(size), y + upper, x + left(size) + size, y + upper + 15];
-      if (box[0] < 0 || box[2] > width || taken.some((other) => overlap(box, other))) continue;
+      if (box[0] < 0 || box[2] > right || taken.some((other) => overlap(box, other))) continue;
       taken.push(box);
       return name;
     }
+  });
+}
+
+function pointBox(point, at) {
+  const [[x, top], [, bottom]] = [at(point.x, point.y + point.sd), at(point.x, point.y - point.sd)];
+  return [x - 5, top - 5, x + 5, bottom + 5];
+}
+
+function frontBoxes(front, at) {
+  return front.slice(1).flatMap((point, index) => {
+    const [[x, y], [left, low]] = [at(point.x, point.y), at(front[index].x, front[index].y)];
+    return [[left, low - 1, x, low + 1], [x - 1, y, x + 1, low]];
   });
 }
 
@@ -365,10 +387,10 @@ function showStream() {
     + (shown < clients ? `; the first ${shown} of ${clients} clients are shown.` : "");
   const title = [plural(found.tasks, "task"), plural(clients, "client"), plural(found.classes, "class", "classes")].join(", ");
   const note = "training samples of each class; the line ends the classes seen so far";
-  $("picture").replaceChildren(figure(title, note, () => streamPlot(found), "tall"));
+  $("picture").replaceChildren(figure(title, note, (width) => streamPlot(found, width), "tall"));
 }
 
-function streamPlot(found) {
+function streamPlot(found, width) {
   const { tasks, shown, classes } = found;
   const wide = shown + 1; // a gap between tasks
   const z = range(classes).map(() => Array(tasks * wide - 1).fill(null));
@@ -381,12 +403,12 @@ function streamPlot(found) {
     z[number][task * wide + client] = Math.log10(found.counts[index]);
     text[number][task * wide + client] = `task ${task + 1}, client ${client}<br>class ${number}: ${found.counts[index]} samples`;
   });
-  const highest = Math.max(1, ...found.counts.map(Math.log10));
+  const highest = Math.max(1, Math.log10(found.counts.reduce((most, count) => Math.max(most, count), 1)));
   const ticks = range(Math.floor(highest) + 1);
   return {
     traces: [{
-      type: "heatmap", z, text, zmin: 0, zmax: highest, hoverongaps: false, hovertemplate: "%{text}<extra></extra>", colorscale: scale(0.18),
-      colorbar: { thickness: 10, outlinewidth: 0, tickvals: ticks, ticktext: ticks.map((power) => `${10 ** power}`), title: { text: "samples", side: "right" } },
+      type: "heatmap", z, text, zmin: 0, zmax: highest, hoverongaps: false, hovertemplate: "%{text}<extra></extra>", colorscale: scale("samples"),
+      colorbar: { ...colourBar("samples", width), tickvals: ticks, ticktext: ticks.map((power) => `${10 ** power}`) },
     }, seenTrace(z, tasks, wide)],
     xaxis: { title: "task", tickvals: range(tasks).map((task) => task * wide + (shown - 1) / 2), ticktext: range(tasks).map((task) => `${task + 1}`), showgrid: false },
     yaxis: { title: "class, in order of registration", range: [classes - 0.5, -0.5], showgrid: false },
@@ -407,10 +429,16 @@ function seenTrace(z, tasks, wide) {
 }
 
 /** One hue, from close to the background to far from it. */
-function scale(start = 0) {
-  const ends = theme() === "dark" ? ["#1d2a35", "#2f6c94", "#bfe3fa"] : ["#eaf2f8", "#5a9cc8", "#08365c"];
-  const [low, middle, high] = ends;
-  return start ? [[0, theme() === "dark" ? "#27506c" : "#b9d6e9"], [0.5, middle], [1, high]] : [[0, low], [0.5, middle], [1, high]];
+const SCALES = {
+  light: { samples: ["#b9d6e9", "#5a9cc8", "#08365c"], accuracy: ["#f4f8fb", "#98c3e0", "#4a97ca"] },
+  dark: { samples: ["#27506c", "#2f6c94", "#bfe3fa"], accuracy: ["#1d2830", "#264f6d", "#2f78aa"] }, // for text on it
+};
+const scale = (kind) => SCALES[theme()][kind].map((colour, index) => [index / 2, colour]);
+
+/** Beside the plot, or below where there is little room. */
+function colourBar(title, width) {
+  const place = width < 500 ? { orientation: "h", y: -0.12, yanchor: "top" } : {};
+  return { thickness: 10, outlinewidth: 0, title: { text: title, side: width < 500 ? "bottom" : "right" }, ...place };
 }
 
 // ---------------------------------------------------------------- details of a method
@@ -426,7 +454,7 @@ function openDetails(row) {
     make("p", { class: "quiet" }, board.heading), make("p", {}, row.facts.map(tag)),
     make("h3", {}, "Over tasks"), make("div", { id: "beside", class: "chips" }), make("div", { id: "curves", class: "grid" }),
     make("h3", {}, "Task by task"), seedChoice(row),
-    figure("Task matrix", matrixNote, () => matrixPlot(row), "tall"),
+    figure("Task matrix", matrixNote, (width) => matrixPlot(row, width), "tall"),
     make("h3", {}, "Every metric, every seed"), metricTable(row),
     make("h3", {}, "Runs"), ...row.runs.map(runDetails));
   showBeside();
@@ -511,16 +539,17 @@ function seedChoice(row) {
   return make("p", {}, make("label", { class: "field" }, "Seed ", make("select", { id: "matrix-seed", onchange: redraw }, average, options)));
 }
 
-function matrixPlot(row) {
+function matrixPlot(row, width) {
   const chosen = $("matrix-seed").value;
   const all = row.runs.map((run) => run.matrix);
   const z = chosen === "mean" ? all[0].map((line, i) => line.map((_, j) => mean(all.map((matrix) => matrix[i][j])))) : all[chosen];
   const names = z[0].map((_, task) => `${task + 1}`);
   return {
     traces: [{
-      type: "heatmap", z, x: names, y: names.slice(0, z.length), zmin: 0, zmax: 100, xgap: 1, ygap: 1, colorscale: scale(), hoverongaps: false,
-      texttemplate: names.length <= 12 ? "%{z:.0f}" : "", hovertemplate: "task %{x} after task %{y}: %{z:.2f} %<extra></extra>",
-      colorbar: { thickness: 10, outlinewidth: 0, title: { text: "accuracy (%)", side: "right" } },
+      type: "heatmap", z, x: names, y: names.slice(0, z.length), zmin: 0, zmax: 100, xgap: 1, ygap: 1, colorscale: scale("accuracy"), hoverongaps: false,
+      texttemplate: names.length <= 12 ? "%{z:.0f}" : "", textfont: { color: colours().ink },
+      hovertemplate: "task %{x} after task %{y}: %{z:.2f} %<extra></extra>",
+      colorbar: colourBar("accuracy (%)", width),
     }],
     xaxis: { title: "tested on task", type: "category", showgrid: false }, yaxis: { title: "after learning task", type: "category", autorange: "reversed", showgrid: false },
   };
@@ -588,20 +617,18 @@ function fillControls() {
     showHead();
     showRows();
   })));
-  $("scatters").append(...SCATTERS.map((kind) => figure(kind.title, SCATTER_NOTES[kind.title], (width, height) => scatter(kind, width, height))));
+  $("scatters").append(...SCATTERS.map((kind) => figure(kind.title, kind.note, (width, height) => scatter(kind, width, height))));
 }
-
-const SCATTER_NOTES = {
-  "Accuracy and traffic": "average accuracy against all bytes sent", "Accuracy and time": "average accuracy against seconds of training",
-  "Stability and plasticity": "what is kept against what is learned",
-};
 
 function listen() {
   $("board").addEventListener("change", (event) => go(data.boards[event.target.value]));
   for (const name of ["search", "oracles", "intervals"]) $(name).addEventListener("input", showRows);
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("seed").addEventListener("change", showStream);
-  $("theme").addEventListener("click", () => setTheme(kept(theme() === "dark" ? "light" : "dark") ?? (theme() === "dark" ? "light" : "dark")));
+  $("theme").addEventListener("click", () => {
+    setTheme(theme() === "dark" ? "light" : "dark");
+    kept(theme());
+  });
   dark.addEventListener("change", () => kept() ?? setTheme(dark.matches ? "dark" : "light"));
   $("details").addEventListener("close", closed);
   $("details").addEventListener("click", (event) => event.target === $("details") && event.offsetX < 0 && $("details").close());
