@@ -20,6 +20,14 @@ async function unpack(id) {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
 }
 
+const option = (value, text, selected = false) => make("option", { value, selected }, text);
+const button = (content, label, onclick) => make("button", { type: "button", "aria-label": label, onclick }, content);
+
+function select(label, options, value, changed) {
+  const choices = options.map(([key, text]) => option(key, text, key === value));
+  return make("select", { "aria-label": label, onchange: (event) => changed(event.target.value) }, choices);
+}
+
 const plain = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"); // for labels of plots
 const short = (text, most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 const range = (length) => Array.from({ length }, (_, index) => index);
@@ -36,7 +44,11 @@ function deviation(values) {
 
 let data; // what the file holds
 let columns; // of the present board, in the order of the table
-const state = { board: null, sort: null, sign: -1, columns: new Set(), facts: new Set(), row: null, beside: [], seeds: "band" };
+const state = {
+  board: null, sort: null, sign: -1, // of the table; 1 is ascending
+  columns: new Set(), facts: new Set(), // chosen
+  row: null, beside: [], seeds: "band", // of the details
+};
 
 const metric = (key) => data.columns.findIndex((column) => column.key === key);
 const oracle = (row) => row.facts.includes("oracle");
@@ -116,21 +128,25 @@ function showBoard(board) {
 
 function tableColumns(board) {
   const chosen = data.columns.filter((column) => state.columns.has(column.key) && column.key !== board.sort);
-  const beside = (row) => (row.name === board.best ? 2 : row.p_value); // above every p
+  const best = (row) => row.name === board.best;
+  const seeds = (row) => row.runs.length;
+  const cell = (text) => (row) => make("td", {}, text(row));
   return [
-    { key: "method", title: "method", value: (row) => row.name, sign: 1, cell: nameCell },
-    { key: "seeds", title: "seeds", value: (row) => row.runs.length, sign: -1, cell: (row) => make("td", {}, `${row.runs.length}`) },
+    { key: "method", title: "method", sign: 1, value: (row) => row.name, cell: nameCell },
+    { key: "seeds", title: "seeds", sign: -1, value: seeds, cell: cell((row) => `${seeds(row)}`) },
     numberColumn(board.sort),
-    { key: "p", title: "p (Holm)", value: beside, sign: -1, cell: (row) => make("td", {}, row.name === board.best ? "best" : row.p) },
+    { key: "p", title: "p (Holm)", sign: -1, value: (row) => (best(row) ? 2 : row.p_value), // the best above every p
+      cell: cell((row) => (best(row) ? "best" : row.p)) },
     ...chosen.map((column) => numberColumn(column.key)),
-    { key: "facts", title: "facts", cell: (row) => make("td", { class: "facts" }, row.facts.map(tag)) },
+    { key: "facts", title: "facts", cell: (row) => make("td", { class: "facts" }, tags(row)) },
   ];
 }
 
 function numberColumn(key) {
   const index = metric(key);
   const { title, lower, score } = data.columns[index];
-  return { key, title, sign: lower ? 1 : -1, value: (row) => row.means[index], cell: (row) => numberCell(row, index, score) };
+  const cell = (row) => numberCell(row, index, score);
+  return { key, title, sign: lower ? 1 : -1, value: (row) => row.means[index], cell };
 }
 
 function numberCell(row, index, score) {
@@ -141,13 +157,13 @@ function numberCell(row, index, score) {
 }
 
 function nameCell(row) {
-  const settings = row.name.slice(row.method.length).trim();
-  const open = { class: "name", type: "button", "aria-haspopup": "dialog" };
-  const small = settings || oracle(row) ? make("small", {}, [settings, oracle(row) ? "reference" : ""].join(" ")) : null;
-  return make("th", { scope: "row" }, make("button", open, dot(row), row.method, small));
+  const more = [row.name.slice(row.method.length).trim(), oracle(row) ? "reference" : ""].filter(Boolean).join(" ");
+  const open = make("button", { class: "name", type: "button", "aria-haspopup": "dialog" }, dot(row), row.method);
+  if (more) open.append(make("small", {}, more));
+  return make("th", { scope: "row" }, open);
 }
 
-const tag = (fact) => make("span", { class: "tag" }, factName(fact));
+const tags = (row) => row.facts.flatMap((fact) => [make("span", { class: "tag" }, factName(fact)), " "]);
 
 function showHead() {
   columns = tableColumns(state.board);
@@ -235,12 +251,14 @@ function repaint() {
 
 function colours() {
   const found = getComputedStyle(document.documentElement);
-  return Object.fromEntries(["ink", "quiet", "rule", "card", "accent", "sans"].map((name) => [name, found.getPropertyValue(`--${name}`).trim()]));
+  const names = ["ink", "quiet", "rule", "card", "sans"];
+  return Object.fromEntries(names.map((name) => [name, found.getPropertyValue(`--${name}`).trim()]));
 }
 
 function layout({ xaxis, yaxis, ...more }) {
   const { ink, quiet, rule, card, sans } = colours();
-  const axis = { gridcolor: rule, linecolor: rule, tickcolor: rule, zeroline: false, automargin: true, fixedrange: true };
+  const lines = { gridcolor: rule, linecolor: rule, tickcolor: rule, zeroline: false };
+  const axis = { ...lines, automargin: true, fixedrange: true };
   const titled = ({ title, ...rest }) => ({ ...axis, title: { text: title, standoff: 10 }, ...rest });
   return {
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", font: { family: sans, size: 12, color: quiet },
@@ -295,7 +313,8 @@ function extent(values, mayBeLog) {
 
 /** The competitors that no other one beats in both: less of x, more of y. */
 function paretoFront(points) {
-  const competitors = points.filter((point) => !oracle(point.row)).sort((one, other) => one.x - other.x || other.y - one.y);
+  const competitors = points.filter((point) => !oracle(point.row));
+  competitors.sort((one, other) => one.x - other.x || other.y - one.y);
   const front = [];
   for (const point of competitors) if (!front.length || point.y > front.at(-1).y) front.push(point);
   return front;
@@ -303,7 +322,8 @@ function paretoFront(points) {
 
 function frontTrace(front) {
   return {
-    name: "Pareto front", mode: "lines", hoverinfo: "skip", x: front.map((point) => point.x), y: front.map((point) => point.y),
+    name: "Pareto front", mode: "lines", hoverinfo: "skip",
+    x: front.map((point) => point.x), y: front.map((point) => point.y),
     line: { shape: "hv", dash: "dash", width: 1.5, color: colours().quiet },
   };
 }
@@ -318,14 +338,16 @@ function pointTrace(points, positions) {
     marker: { size: 10, color: colour, symbol: looks.map((one) => one.symbol), line: { width: 1.5, color: colour } },
     error_y: { array: points.map((point) => point.sd), thickness: 1, width: 3, color: colours().quiet },
     customdata: points.map((point) => plain(point.row.name)), cliponaxis: false,
-    hovertemplate: "<b>%{customdata}</b><br>%{xaxis.title.text}: %{x:.2f}<br>%{yaxis.title.text}: %{y:.2f}<extra></extra>",
+    hovertemplate: "<b>%{customdata}</b><br>%{xaxis.title.text}: %{x:.2f}<br>%{yaxis.title.text}: %{y:.2f}"
+      + "<extra></extra>",
   };
 }
 
 const label = (row) => plain(short(row.name, 22));
 const PLACES = [ // of a label beside its point, with the label's left and upper end from there
-  ["middle right", () => 10, -8], ["middle left", (width) => -width - 10, -8], ["top center", (width) => -width / 2, -24],
-  ["bottom center", (width) => -width / 2, 8], ["top right", () => 5, -22], ["top left", (width) => -width - 5, -22],
+  ["middle right", () => 10, -8], ["middle left", (width) => -width - 10, -8],
+  ["top center", (width) => -width / 2, -24], ["bottom center", (width) => -width / 2, 8],
+  ["top right", () => 5, -22], ["top left", (width) => -width - 5, -22],
   ["bottom right", () => 5, 6], ["bottom left", (width) => -width - 5, 6],
 ];
 
@@ -335,7 +357,7 @@ function pixels(xs, ys, width, height) {
   return (x, y) => [width * share(xs.log ? Math.log10(x) : x, xs.range), height * (1 - share(y, ys.range))];
 }
 
-/** Where each label goes such that it hides neither a point, a line nor another label; undefined without such a place. */
+/** Where each label goes such that it hides neither a point, a line nor another label; undefined if nowhere. */
 function labelPlaces(points, front, at, right) {
   const taken = [...points.map((point) => pointBox(point, at)), ...frontBoxes(front, at)];
   return points.map((point) => {
@@ -368,9 +390,8 @@ const overlap = (one, other) => one[0] < other[2] && other[0] < one[2] && one[1]
 
 function showStreams() {
   const runs = state.board.rows.flatMap((row) => row.runs);
-  const seeds = new Map(runs.map((run) => [run.stream, run.seed]));
-  const choices = [...seeds].sort((one, other) => one[1] - other[1]);
-  $("seed").replaceChildren(...choices.map(([hash, seed]) => make("option", { value: hash }, `${seed}`)));
+  const seeds = [...new Map(runs.map((run) => [run.stream, run.seed]))].sort((one, other) => one[1] - other[1]);
+  $("seed").replaceChildren(...seeds.map(([hash, seed]) => option(hash, `${seed}`)));
   showStream();
 }
 
@@ -382,10 +403,10 @@ function showStream() {
     $("picture").replaceChildren(make("p", { class: "notice" }, `The picture is not available because ${found}.`));
     return;
   }
-  const { clients, shown } = found;
-  $("stream-note").textContent = `Who holds which class when: for every task a column per client. Stream ${hash}`
-    + (shown < clients ? `; the first ${shown} of ${clients} clients are shown.` : "");
-  const title = [plural(found.tasks, "task"), plural(clients, "client"), plural(found.classes, "class", "classes")].join(", ");
+  const { tasks, clients, shown, classes } = found;
+  const first = shown < clients ? ` The first ${shown} of ${clients} clients are shown.` : "";
+  $("stream-note").textContent = `Who holds which class when: a column per client for every task.${first} Stream ${hash}`;
+  const title = `${plural(tasks, "task")}, ${plural(clients, "client")}, ${plural(classes, "class", "classes")}`;
   const note = "training samples of each class; the line ends the classes seen so far";
   $("picture").replaceChildren(figure(title, note, (width) => streamPlot(found, width), "tall"));
 }
@@ -393,45 +414,50 @@ function showStream() {
 function streamPlot(found, width) {
   const { tasks, shown, classes } = found;
   const wide = shown + 1; // a gap between tasks
-  const z = range(classes).map(() => Array(tasks * wide - 1).fill(null));
-  const text = z.map((line) => [...line]);
-  let cell = 0;
-  found.steps.forEach((step, index) => {
-    cell += step;
-    const [share, number] = [Math.floor(cell / classes), cell % classes];
-    const [task, client] = [Math.floor(share / shown), share % shown];
-    z[number][task * wide + client] = Math.log10(found.counts[index]);
-    text[number][task * wide + client] = `task ${task + 1}, client ${client}<br>class ${number}: ${found.counts[index]} samples`;
-  });
+  const { z, text } = streamCells(found, wide);
   const highest = Math.max(1, Math.log10(found.counts.reduce((most, count) => Math.max(most, count), 1)));
-  const ticks = range(Math.floor(highest) + 1);
+  const powers = range(Math.floor(highest) + 1);
+  const bar = { ...colourBar("samples", width), tickvals: powers, ticktext: powers.map((power) => `${10 ** power}`) };
+  const middles = range(tasks).map((task) => task * wide + (shown - 1) / 2);
   return {
     traces: [{
-      type: "heatmap", z, text, zmin: 0, zmax: highest, hoverongaps: false, hovertemplate: "%{text}<extra></extra>", colorscale: scale("samples"),
-      colorbar: { ...colourBar("samples", width), tickvals: ticks, ticktext: ticks.map((power) => `${10 ** power}`) },
+      type: "heatmap", z, text, zmin: 0, zmax: highest, colorscale: scale("samples"), colorbar: bar, hoverongaps: false,
+      hovertemplate: "%{text}<extra></extra>",
     }, seenTrace(z, tasks, wide)],
-    xaxis: { title: "task", tickvals: range(tasks).map((task) => task * wide + (shown - 1) / 2), ticktext: range(tasks).map((task) => `${task + 1}`), showgrid: false },
+    xaxis: { title: "task", tickvals: middles, ticktext: middles.map((_, task) => `${task + 1}`), showgrid: false },
     yaxis: { title: "class, in order of registration", range: [classes - 0.5, -0.5], showgrid: false },
   };
 }
 
+function streamCells({ tasks, shown, classes, steps, counts }, wide) {
+  const z = range(classes).map(() => Array(tasks * wide - 1).fill(null));
+  const text = z.map((line) => [...line]);
+  let cell = 0;
+  steps.forEach((step, index) => {
+    cell += step;
+    const [share, number] = [Math.floor(cell / classes), cell % classes];
+    const [task, client] = [Math.floor(share / shown), share % shown];
+    z[number][task * wide + client] = Math.log10(counts[index]);
+    text[number][task * wide + client] = `task ${task + 1}, client ${client}, class ${number}: ${counts[index]} samples`;
+  });
+  return { z, text };
+}
+
 function seenTrace(z, tasks, wide) {
-  const x = [], y = [];
+  const [x, y] = [[], []];
   let seen = 0;
   for (const task of range(tasks)) {
-    z.forEach((line, number) => {
-      if (line.slice(task * wide, (task + 1) * wide).some((value) => value != null)) seen = Math.max(seen, number + 1);
-    });
+    const held = z.map((line) => line.slice(task * wide, (task + 1) * wide).some((value) => value !== null));
+    seen = Math.max(seen, held.lastIndexOf(true) + 1);
     x.push(task * wide - 0.5, (task + 1) * wide - 1.5, null);
     y.push(seen - 0.5, seen - 0.5, null);
   }
   return { mode: "lines", x, y, hoverinfo: "skip", line: { color: COLOURS[theme()][1], width: 1.5 } };
 }
 
-/** One hue, from close to the background to far from it. */
-const SCALES = {
+const SCALES = { // one hue, from close to the background to far from it; text is legible on those of accuracy
   light: { samples: ["#b9d6e9", "#5a9cc8", "#08365c"], accuracy: ["#f4f8fb", "#98c3e0", "#4a97ca"] },
-  dark: { samples: ["#27506c", "#2f6c94", "#bfe3fa"], accuracy: ["#1d2830", "#264f6d", "#2f78aa"] }, // for text on it
+  dark: { samples: ["#27506c", "#2f6c94", "#bfe3fa"], accuracy: ["#1d2830", "#264f6d", "#2f78aa"] },
 };
 const scale = (kind) => SCALES[theme()][kind].map((colour, index) => [index / 2, colour]);
 
@@ -445,29 +471,24 @@ function colourBar(title, width) {
 
 function openDetails(row) {
   const { board } = state;
-  const rival = board.rows.find((one) => one.name === board.best && one !== row) ?? board.rows.find((one) => one !== row && !oracle(one));
+  const others = board.rows.filter((one) => one !== row);
+  const rival = others.find((one) => one.name === board.best) ?? others.find((one) => !oracle(one));
   Object.assign(state, { row, beside: rival ? [rival] : [] });
-  const close = make("button", { type: "button", onclick: () => $("details").close(), "aria-label": "Close details" }, "✕ Close");
-  const matrixNote = `Accuracy (%) on the test set of each task after learning each task; ${row.method}`;
+  const close = button("✕ Close", "Close details", () => $("details").close());
+  const matrixNote = "Accuracy (%) on the test set of each task after learning each task";
   $("details").replaceChildren(
     make("header", {}, make("h2", { id: "name" }, dot(row), row.name), close),
-    make("p", { class: "quiet" }, board.heading), make("p", {}, row.facts.map(tag)),
-    make("h3", {}, "Over tasks"), make("div", { id: "beside", class: "chips" }), make("div", { id: "curves", class: "grid" }),
+    make("p", { class: "quiet" }, board.heading), make("p", {}, tags(row)),
+    make("h3", {}, "Over tasks"), make("div", { id: "beside", class: "chips" }),
+    make("div", { id: "curves", class: "grid" }, data.curves.map((name, index) => curveFigure(row, name, index))),
     make("h3", {}, "Task by task"), seedChoice(row),
     figure("Task matrix", matrixNote, (width) => matrixPlot(row, width), "tall"),
     make("h3", {}, "Every metric, every seed"), metricTable(row),
     make("h3", {}, "Runs"), ...row.runs.map(runDetails));
   showBeside();
-  const shown = data.curves.map((name, index) => figure(CURVE_TITLES[name] ?? name, curveNote(row), () => curvePlot(name, index)));
-  $("curves").replaceChildren(...shown);
   if (!$("details").open) $("details").showModal();
   $("details").scrollTop = 0;
 }
-
-const CURVE_TITLES = {
-  average_accuracy: "Average accuracy (%)", retention: "Retention", stability: "Stability (%)", plasticity: "Plasticity (%)",
-};
-const curveNote = (row) => (row.runs.length > 1 ? `mean over ${row.runs.length} seeds, band: ± standard deviation` : "a single seed");
 
 function closed() {
   if ($("details").open) return; // another method was opened at once
@@ -479,27 +500,38 @@ function closed() {
 
 /** The methods drawn beside the one in question: take one away, add one, band or lines. */
 function showBeside() {
-  const change = (beside) => {
-    state.beside = beside;
+  const change = (changes) => {
+    Object.assign(state, changes);
     showBeside();
     for (const node of $("curves").children) node.repaint();
   };
-  const chips = state.beside.map((row) => make("button", {
-    type: "button", "aria-label": `Remove ${row.name}`, onclick: () => change(state.beside.filter((one) => one !== row)),
-  }, dot(row), short(row.name, 40), " ✕"));
+  const without = (row) => ({ beside: state.beside.filter((one) => one !== row) });
+  const chips = state.beside.map((row) =>
+    button([dot(row), short(row.name, 40), " ✕"], `Remove ${row.name}`, () => change(without(row))));
   const others = state.board.rows.filter((row) => row !== state.row && !state.beside.includes(row));
-  const add = make("select", { "aria-label": "Add a method to the plots", onchange: (event) => change([...state.beside, others[event.target.value]]) },
-    make("option", { value: "" }, "add a method"), others.map((row, index) => make("option", { value: index }, row.name)));
-  const seeds = make("select", { "aria-label": "How seeds are drawn", onchange: (event) => { state.seeds = event.target.value; change(state.beside); } },
-    [["band", "mean and band"], ["lines", "a line per seed"]].map(([value, text]) => make("option", { value, selected: state.seeds === value }, text)));
+  const choices = [["", "add a method"], ...others.map((row, index) => [index, row.name])];
+  const add = select("Add a method to the plots", choices, "", (index) => change({ beside: [...state.beside, others[index]] }));
+  const seeds = select("How seeds are drawn", [["band", "mean and band"], ["lines", "a line per seed"]],
+    state.seeds, (value) => change({ seeds: value }));
   $("beside").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
 }
 
-function curvePlot(name, index) {
-  const rows = [state.row, ...state.beside];
+const CURVE_TITLES = {
+  average_accuracy: "Average accuracy (%)", retention: "Retention",
+  stability: "Stability (%)", plasticity: "Plasticity (%)",
+};
+
+function curveFigure(row, name, index) {
+  const number = row.runs.length;
+  const note = number > 1 ? `mean over ${number} seeds, band: ± standard deviation` : "a single seed";
+  return figure(CURVE_TITLES[name], note, () => curvePlot(index));
+}
+
+function curvePlot(index) {
+  const rows = [...state.beside, state.row]; // the last is drawn on top
   const tasks = Math.max(...rows.flatMap((row) => row.runs.map((run) => run.curves[index].length)));
   return {
-    traces: rows.reverse().flatMap((row) => (state.seeds === "lines" ? seedTraces(row, index) : bandTraces(row, index))),
+    traces: rows.flatMap((row) => (state.seeds === "lines" ? seedTraces : bandTraces)(row, index)),
     xaxis: { title: "task", dtick: Math.ceil(tasks / 10), range: [0.7, tasks + 0.3], showgrid: false },
     yaxis: { title: "" }, showlegend: true, margin: { l: 40, r: 10, t: 14, b: 40 },
   };
@@ -508,116 +540,154 @@ function curvePlot(name, index) {
 function bandTraces(row, index) {
   const curves = row.runs.map((run) => run.curves[index]);
   const steps = curves[0].map((_, task) => curves.map((curve) => curve[task]));
-  const defined = steps.map((values, task) => ({ task: task + 1, middle: mean(values), sd: deviation(values) })).filter((step) => step.middle !== null);
-  const back = [...defined].reverse();
-  const band = {
-    mode: "lines", hoverinfo: "skip", showlegend: false, fill: "toself", line: { width: 0 }, fillcolor: `${look(row).colour}33`,
-    x: [...defined, ...back].map((step) => step.task), y: [...defined.map((step) => step.middle + step.sd), ...back.map((step) => step.middle - step.sd)],
+  const line = { ...curveTrace(row, steps.map(mean), " ± %{customdata:.2f}"), customdata: steps.map(deviation) };
+  return curves.length > 1 ? [bandTrace(line, look(row).colour), line] : [curveTrace(row, curves[0], "")];
+}
+
+function bandTrace({ y, customdata }, colour) {
+  const there = range(y.length).filter((task) => y[task] !== null);
+  const back = [...there].reverse();
+  return {
+    mode: "lines", hoverinfo: "skip", showlegend: false, fill: "toself", fillcolor: `${colour}33`, line: { width: 0 },
+    x: [...there, ...back].map((task) => task + 1),
+    y: [...there.map((task) => y[task] + customdata[task]), ...back.map((task) => y[task] - customdata[task])],
   };
-  const line = curveTrace(row, steps.map(mean), steps.map(deviation), "%{y:.2f} ± %{customdata:.2f}", 2.2);
-  return curves.length > 1 ? [band, line] : [{ ...line, hovertemplate: `${label(row)}, task %{x}: %{y:.2f}<extra></extra>` }];
 }
 
 function seedTraces(row, index) {
   return row.runs.map((run, number) => ({
-    ...curveTrace(row, run.curves[index], null, `%{y:.2f}, seed ${run.seed}`, 1.4), legendgroup: row.name, showlegend: number === 0,
+    ...curveTrace(row, run.curves[index], `, seed ${run.seed}`), legendgroup: row.name, showlegend: number === 0,
   }));
 }
 
-function curveTrace(row, y, customdata, shown, width) {
+function curveTrace(row, y, more) {
   const { colour, symbol, dash } = look(row);
   return {
-    name: label(row), mode: "lines+markers", x: y.map((_, task) => task + 1), y, customdata, line: { color: colour, width, dash },
-    marker: { symbol, size: 6, color: colour }, hovertemplate: `${label(row)}, task %{x}: ${shown}<extra></extra>`,
+    name: label(row), mode: "lines+markers", x: y.map((_, task) => task + 1), y,
+    line: { color: colour, width: 2, dash }, marker: { symbol, size: 6, color: colour },
+    hovertemplate: `${label(row)}, task %{x}: %{y:.2f}${more}<extra></extra>`,
   };
 }
 
 function seedChoice(row) {
-  const options = row.runs.map((run, index) => make("option", { value: index }, `${run.seed}`));
-  const average = row.runs.length > 1 ? [make("option", { value: "mean" }, "mean of all")] : [];
-  const redraw = () => document.querySelector("#details figure.tall").repaint();
-  return make("p", {}, make("label", { class: "field" }, "Seed ", make("select", { id: "matrix-seed", onchange: redraw }, average, options)));
+  const average = row.runs.length > 1 ? [["mean", "mean of all"]] : [];
+  const seeds = row.runs.map((run, index) => [index, `${run.seed}`]);
+  const redraw = () => $("details").querySelector("figure.tall").repaint();
+  const choice = select("Seed of the task matrix", [...average, ...seeds], null, redraw);
+  choice.id = "matrix-seed";
+  return make("p", {}, make("label", { class: "field" }, "Seed", choice));
 }
 
 function matrixPlot(row, width) {
-  const chosen = $("matrix-seed").value;
-  const all = row.runs.map((run) => run.matrix);
-  const z = chosen === "mean" ? all[0].map((line, i) => line.map((_, j) => mean(all.map((matrix) => matrix[i][j])))) : all[chosen];
+  const z = chosenMatrix(row.runs.map((run) => run.matrix), $("matrix-seed").value);
   const names = z[0].map((_, task) => `${task + 1}`);
+  const axis = { type: "category", showgrid: false };
   return {
     traces: [{
-      type: "heatmap", z, x: names, y: names.slice(0, z.length), zmin: 0, zmax: 100, xgap: 1, ygap: 1, colorscale: scale("accuracy"), hoverongaps: false,
-      texttemplate: names.length <= 12 ? "%{z:.0f}" : "", textfont: { color: colours().ink },
+      type: "heatmap", z, x: names, y: names.slice(0, z.length), zmin: 0, zmax: 100, xgap: 1, ygap: 1,
+      colorscale: scale("accuracy"), colorbar: colourBar("accuracy (%)", width), textfont: { color: colours().ink },
+      texttemplate: names.length <= 12 ? "%{z:.0f}" : "", hoverongaps: false,
       hovertemplate: "task %{x} after task %{y}: %{z:.2f} %<extra></extra>",
-      colorbar: colourBar("accuracy (%)", width),
     }],
-    xaxis: { title: "tested on task", type: "category", showgrid: false }, yaxis: { title: "after learning task", type: "category", autorange: "reversed", showgrid: false },
+    xaxis: { ...axis, title: "tested on task" },
+    yaxis: { ...axis, title: "after learning task", autorange: "reversed" },
   };
+}
+
+function chosenMatrix(matrices, chosen) {
+  if (chosen !== "mean") return matrices[chosen];
+  return matrices[0].map((line, i) => line.map((_, j) => mean(matrices.map((matrix) => matrix[i][j]))));
 }
 
 function metricTable(row) {
   const heads = ["metric", "mean", "95 %", ...row.runs.map((run) => `seed ${run.seed}`)];
-  const lines = data.columns.map((column, index) => make("tr", {}, make("th", { scope: "row" }, column.title),
-    [row.texts[index], row.intervals[index], ...row.runs.map((run) => run.values[index])].map((text) => make("td", {}, text))));
+  const cells = (index) => [row.texts[index], row.intervals[index], ...row.runs.map((run) => run.values[index])];
+  const lines = data.columns.map((column, index) =>
+    make("tr", {}, make("th", { scope: "row" }, column.title), cells(index).map((text) => make("td", {}, text))));
+  const head = make("thead", {}, make("tr", {}, heads.map((text) => make("th", { scope: "col" }, text))));
   return make("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": "Every metric, every seed" },
-    make("table", {}, make("thead", {}, make("tr", {}, heads.map((text) => make("th", { scope: "col" }, text)))), make("tbody", {}, lines)));
+    make("table", {}, head, make("tbody", {}, lines)));
 }
 
 function runDetails(run, index) {
-  const facts = { seed: run.seed, "run id": run.id, "stream hash": run.stream, "hash of inputs": run.inputs, commit: run.commit };
-  const list = Object.entries(facts).map(([name, value]) => [make("dt", {}, name), make("dd", {}, `${value ?? "not recorded"}`)]);
-  const settings = (title, text) => [make("h4", {}, title), make("pre", { class: "settings", tabindex: 0, "aria-label": title }, text)];
-  return make("details", { class: "run", open: index === 0 }, make("summary", {}, `Seed ${run.seed}, run ${run.id}`),
-    make("div", {}, make("dl", {}, list), make("h4", {}, "Command"), commandLine(run.command),
-      settings("Configuration", run.config.map((part) => data.pool[part]).join("\n")), settings("Environment", data.pool[run.environment])));
+  const facts = Object.entries({
+    seed: run.seed, "run id": run.id, "stream hash": run.stream, "hash of inputs": run.inputs, commit: run.commit,
+  });
+  const list = facts.map(([name, value]) => [make("dt", {}, name), make("dd", {}, `${value ?? "not recorded"}`)]);
+  return make("details", { class: "run", open: index === 0 },
+    make("summary", {}, `Seed ${run.seed}, run ${run.id}`),
+    make("div", {},
+      make("dl", {}, list),
+      make("h4", {}, "Command"), commandLine(run.command),
+      settings("Configuration", run.config.map((part) => data.pool[part]).join("\n")),
+      settings("Environment", data.pool[run.environment])));
+}
+
+function settings(title, text) {
+  const box = { class: "settings", tabindex: 0, role: "region", "aria-label": title };
+  return [make("h4", {}, title), make("pre", box, text)];
 }
 
 function commandLine(command) {
   if (!command) return make("p", { class: "quiet" }, "not recorded");
   const text = make("pre", { class: "command" }, command);
-  const copy = make("button", { type: "button", "aria-label": "Copy the command", onclick: () => copied(copy, text) }, "Copy");
+  const copy = button("Copy", "Copy the command", () => copied(copy, text));
   return make("div", { class: "copy" }, text, copy);
 }
 
-async function copied(button, text) {
+async function copied(copy, text) {
   try {
     await navigator.clipboard.writeText(text.textContent);
   } catch { // not allowed for this file: copy what is selected
     getSelection().selectAllChildren(text);
     document.execCommand("copy");
   }
-  button.textContent = "Copied";
-  setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  copy.textContent = "Copied";
+  setTimeout(() => { copy.textContent = "Copy"; }, 1500);
 }
 
 // ---------------------------------------------------------------- start
 
-function checkbox(text, checked, onchange) {
-  return make("label", {}, make("input", { type: "checkbox", checked, onchange: (event) => onchange(event.target.checked) }), text);
-}
-
-function chosen(set, name) {
-  return (on) => (on ? set.add(name) : set.delete(name));
-}
-
 function fillControls() {
-  const { boards } = data;
-  const runs = boards.flatMap((board) => board.rows.flatMap((row) => row.runs)).length;
-  $("summary").textContent = [plural(boards.length, "board"), plural(data.methods.length, "method"), plural(runs, "run")].join(" · ");
-  $("note").textContent = data.note;
+  const { boards, methods, note } = data;
+  const rows = boards.flatMap((board) => board.rows);
+  const runs = rows.flatMap((row) => row.runs);
+  const numbers = [plural(boards.length, "board"), plural(methods.length, "method"), plural(runs.length, "run")];
+  $("summary").textContent = numbers.join(" · ");
+  $("note").textContent = note;
   $("choice").hidden = boards.length < 2;
-  $("board").append(...boards.map((board, index) => make("option", { value: index }, board.heading)));
-  const declared = new Set(boards.flatMap((board) => board.rows.flatMap((row) => row.facts)));
-  const facts = Object.keys(data.facts).concat([...declared]).filter((fact, index, all) => declared.has(fact) && fact !== "oracle" && all.indexOf(fact) === index);
-  $("facts").append(...facts.map((fact) => checkbox(factName(fact), false, (on) => { chosen(state.facts, fact)(on); showRows(); })));
+  $("board").append(...boards.map((board, index) => option(index, board.heading)));
+  fillFacts(new Set(rows.flatMap((row) => row.facts)));
+  fillColumns();
+  $("scatters").append(...SCATTERS.map((kind) => figure(kind.title, kind.note, (...size) => scatter(kind, ...size))));
+}
+
+function fillFacts(declared) {
+  const known = new Set([...Object.keys(data.facts), ...declared]);
+  const facts = [...known].filter((fact) => declared.has(fact) && fact !== "oracle");
+  $("facts").append(...facts.map((fact) => checkbox(factName(fact), false, state.facts, fact, showRows)));
   $("facts").hidden = !facts.length;
-  data.columns.filter((column) => column.shown).forEach((column) => state.columns.add(column.key));
-  $("columns").lastElementChild.append(...data.columns.map((column) => checkbox(column.title, column.shown, (on) => {
-    chosen(state.columns, column.key)(on);
+}
+
+function fillColumns() {
+  const change = () => {
     showHead();
     showRows();
-  })));
-  $("scatters").append(...SCATTERS.map((kind) => figure(kind.title, kind.note, (width, height) => scatter(kind, width, height))));
+  };
+  for (const { key, title, shown } of data.columns) {
+    if (shown) state.columns.add(key);
+    $("columns").lastElementChild.append(checkbox(title, shown, state.columns, key, change));
+  }
+}
+
+/** Whether a name is in a set. */
+function checkbox(text, checked, set, name, changed) {
+  const onchange = (event) => {
+    if (event.target.checked) set.add(name);
+    else set.delete(name);
+    changed();
+  };
+  return make("label", {}, make("input", { type: "checkbox", checked, onchange }), text);
 }
 
 function listen() {
@@ -625,32 +695,60 @@ function listen() {
   for (const name of ["search", "oracles", "intervals"]) $(name).addEventListener("input", showRows);
   $("filters").addEventListener("submit", (event) => event.preventDefault());
   $("seed").addEventListener("change", showStream);
+  $("details").addEventListener("close", closed);
+  $("details").addEventListener("click", ({ target, currentTarget, clientX }) => {
+    if (target === currentTarget && clientX < target.getBoundingClientRect().left) target.close(); // beside it
+  });
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // the address names the board
+    $("table").focus();
+  });
+  addEventListener("hashchange", route);
+  listenForMenu();
+  listenForTheme();
+}
+
+function listenForMenu() {
+  const menu = $("columns");
+  addEventListener("click", (event) => { if (!menu.contains(event.target)) menu.open = false; });
+  menu.addEventListener("keydown", (event) => {
+    if (event.key !== "Escape") return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+}
+
+function listenForTheme() {
   $("theme").addEventListener("click", () => {
     setTheme(theme() === "dark" ? "light" : "dark");
     kept(theme());
   });
   dark.addEventListener("change", () => kept() ?? setTheme(dark.matches ? "dark" : "light"));
-  $("details").addEventListener("close", closed);
-  $("details").addEventListener("click", (event) => event.target === $("details") && event.offsetX < 0 && $("details").close());
-  document.querySelector("[data-skip]").addEventListener("click", (event) => { event.preventDefault(); $("table").focus(); });
-  document.addEventListener("click", (event) => { if (!$("columns").contains(event.target)) $("columns").open = false; });
-  $("columns").addEventListener("keydown", (event) => { if (event.key === "Escape") $("columns").open = false; });
-  addEventListener("hashchange", route);
   let before;
-  addEventListener("beforeprint", () => { before = theme(); setTheme("light"); });
+  addEventListener("beforeprint", () => {
+    before = theme();
+    setTheme("light");
+  });
   addEventListener("afterprint", () => setTheme(before));
+}
+
+/** Rows of one method on a board are numbered, to look different. */
+function numberVariants({ rows }) {
+  const seen = new Map();
+  for (const row of rows) {
+    row.variant = seen.get(row.method) ?? 0;
+    seen.set(row.method, row.variant + 1);
+  }
 }
 
 async function start() {
   document.documentElement.dataset.theme = kept() ?? (dark.matches ? "dark" : "light");
   data = JSON.parse(await unpack("data"));
-  for (const board of data.boards) {
-    board.rows.forEach((row, index) => { row.variant = board.rows.slice(0, index).filter((one) => one.method === row.method).length; });
-  }
+  data.boards.forEach(numberVariants);
   fillControls();
   listen();
   setTheme(theme());
-  route();
+  if (data.boards.length) route();
   document.documentElement.dataset.ready = "";
 }
 
