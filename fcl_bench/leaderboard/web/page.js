@@ -405,7 +405,7 @@ function showStream() {
   }
   const { tasks, clients, shown, classes } = found;
   const first = shown < clients ? ` The first ${shown} of ${clients} clients are shown.` : "";
-  $("stream-note").textContent = `Who holds which class when: a column per client for every task.${first} Stream ${hash}`;
+  $("stream-note").textContent = `Who holds which class when: per task a column per client.${first} Stream ${hash}`;
   const title = `${plural(tasks, "task")}, ${plural(clients, "client")}, ${plural(classes, "class", "classes")}`;
   const note = "training samples of each class; the line ends the classes seen so far";
   $("picture").replaceChildren(figure(title, note, (width) => streamPlot(found, width), "tall"));
@@ -438,7 +438,8 @@ function streamCells({ tasks, shown, classes, steps, counts }, wide) {
     const [share, number] = [Math.floor(cell / classes), cell % classes];
     const [task, client] = [Math.floor(share / shown), share % shown];
     z[number][task * wide + client] = Math.log10(counts[index]);
-    text[number][task * wide + client] = `task ${task + 1}, client ${client}, class ${number}: ${counts[index]} samples`;
+    const holder = `task ${task + 1}, client ${client}, class ${number}`;
+    text[number][task * wide + client] = `${holder}: ${plural(counts[index], "sample")}`;
   });
   return { z, text };
 }
@@ -510,7 +511,8 @@ function showBeside() {
     button([dot(row), short(row.name, 40), " ✕"], `Remove ${row.name}`, () => change(without(row))));
   const others = state.board.rows.filter((row) => row !== state.row && !state.beside.includes(row));
   const choices = [["", "add a method"], ...others.map((row, index) => [index, row.name])];
-  const add = select("Add a method to the plots", choices, "", (index) => change({ beside: [...state.beside, others[index]] }));
+  const also = (index) => ({ beside: [...state.beside, others[index]] });
+  const add = select("Add a method to the plots", choices, "", (index) => change(also(index)));
   const seeds = select("How seeds are drawn", [["band", "mean and band"], ["lines", "a line per seed"]],
     state.seeds, (value) => change({ seeds: value }));
   $("beside").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
