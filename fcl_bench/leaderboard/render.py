@@ -89,8 +89,8 @@ def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     for row in board.rows:
         first, *rest = (number(row.scores[name], name) for name in order)
         facts = ", ".join(FACTS.get(fact, fact) for fact in row.facts)
-        beside = "best" if row is best else _p(row)
-        lines.append([row.name, str(len(row.runs)), first, _interval(row, board.sort), beside, *rest, facts])
+        beside = "best" if row is best else beside_best(row)
+        lines.append([row.name, str(len(row.runs)), first, interval(row, board.sort), beside, *rest, facts])
     return lines
 
 
@@ -98,20 +98,23 @@ def number(score: Score, metric: str) -> str:
     """A score with its deviation; a cost is a mean alone."""
     if score.mean is None:
         return "n/a"
-    mean, deviation = (_digits(value, metric) for value in (score.mean, score.deviation))
+    mean, deviation = (digits(value, metric) for value in (score.mean, score.deviation))
     return f"{mean} ± {deviation}" if COLUMNS[metric].score else mean
 
 
-def _digits(value: float | None, metric: str) -> str:
+def digits(value: float | None, metric: str) -> str:
+    """In the unit of the column's title."""
     return "n/a" if value is None else f"{value * COLUMNS[metric].scale:.2f}"
 
 
-def _interval(row: Row, metric: str) -> str:
+def interval(row: Row, metric: str) -> str:
+    """The 95 % interval of a score."""
     found = row.scores[metric].interval
-    return " to ".join(_digits(end, metric) for end in found) if found else "n/a"
+    return " to ".join(digits(end, metric) for end in found) if found else "n/a"
 
 
-def _p(row: Row) -> str:
+def beside_best(row: Row) -> str:
+    """The p-value of the comparison with the best; nothing for a row that is not compared."""
     if row.comparison is None:
         return ""
     p = row.comparison.p_holm
