@@ -170,6 +170,9 @@ function showHead() {
   const head = columns.map((column) => make("th", { scope: "col", class: column.key === "facts" ? "facts" : null },
     column.value ? make("button", { type: "button", onclick: () => sortBy(column) }, column.title) : column.title));
   $("table").querySelector("thead").replaceChildren(make("tr", {}, head));
+  $("columns").querySelectorAll("input").forEach((input, index) => { // that of the order is always there
+    input.disabled = data.columns[index].key === state.board.sort;
+  });
 }
 
 function sortBy(column) {
