@@ -588,6 +588,19 @@ def test_boards_are_chosen_and_linked(opened: Browser, found: tuple[Board, ...],
     assert opened.texts("#name") == [small.rows[1].name]
 
 
+def test_many_methods_and_settings_look_different(opened: Browser) -> None:
+    looks = opened.run(
+        "data.methods = [...Array(24).keys()].map(String);"
+        "return data.methods.flatMap(method => [0, 1].map(variant => look({ method, variant, facts: [] })))"
+    )
+    assert len({(look["colour"], look["symbol"]) for look in looks[::2]}) == 24
+    assert len({look["colour"] for look in looks[:16]}) == 8
+    for one, other in zip(looks[::2], looks[1::2], strict=True):  # settings of one method
+        assert one["colour"] == other["colour"]
+        assert one["symbol"] != other["symbol"]
+        assert one["dash"] != other["dash"]
+
+
 def test_the_theme_is_that_of_the_system_until_it_is_chosen(opened: Browser, large: Board) -> None:
     theme, ground = (
         "return document.documentElement.dataset.theme",
