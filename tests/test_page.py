@@ -439,6 +439,8 @@ def test_filters_leave_the_right_rows(opened: Browser, large: Board) -> None:
 
 def test_columns_are_chosen(opened: Browser, large: Board) -> None:
     hidden = [key for key in COLUMNS if key not in SHOWN]
+    fixed = opened.run("return [...document.querySelectorAll('#columns :disabled')].map(n => n.parentNode.textContent)")
+    assert fixed == [COLUMNS[large.sort].title]
     for key in (hidden[0], "forgetting"):
         opened.click(f"#columns label:nth-of-type({1 + list(COLUMNS).index(key)}) input")
     heads = opened.texts("#table thead th")
@@ -586,6 +588,19 @@ def test_boards_are_chosen_and_linked(opened: Browser, found: tuple[Board, ...],
     assert opened.texts("#name") == [small.rows[1].name]
 
 
+def test_many_methods_and_settings_look_different(opened: Browser) -> None:
+    looks = opened.run(
+        "data.methods = [...Array(24).keys()].map(String);"
+        "return data.methods.flatMap(method => [0, 1].map(variant => look({ method, variant, facts: [] })))"
+    )
+    assert len({(look["colour"], look["symbol"]) for look in looks[::2]}) == 24
+    assert len({look["colour"] for look in looks[:16]}) == 8
+    for one, other in zip(looks[::2], looks[1::2], strict=True):  # settings of one method
+        assert one["colour"] == other["colour"]
+        assert one["symbol"] != other["symbol"]
+        assert one["dash"] != other["dash"]
+
+
 def test_the_theme_is_that_of_the_system_until_it_is_chosen(opened: Browser, large: Board) -> None:
     theme, ground = (
         "return document.documentElement.dataset.theme",
@@ -618,6 +633,7 @@ def test_a_phone_scrolls_the_table_only(opened: Browser, large: Board) -> None:
     for number in (1, 2, 3):
         opened.traces(f"#scatters figure:nth-child({number})")
     opened.traces("#picture")
+    opened.click("#columns summary")
     assert opened.run("return window.innerWidth") == 390
     assert opened.run(fits)
     assert opened.run("const t = document.getElementById('table'); return t.scrollWidth > t.clientWidth")
@@ -646,7 +662,8 @@ def test_everything_works_without_a_mouse(opened: Browser, large: Board) -> None
     opened.type(Keys.ENTER)
     assert opened.run("return document.getElementById('columns').open")
     opened.type(Keys.TAB)
-    opened.type(Keys.SPACE)  # the first column of the list
+    assert opened.focused() == ""  # the first column of the list that can be chosen
+    opened.type(Keys.SPACE)
     opened.type(Keys.ESCAPE)
     assert not opened.run("return document.getElementById('columns').open")
     assert opened.focused() == "Columns"

@@ -73,7 +73,13 @@ const COLOURS = { // far apart for colour-blind readers too, at least 3:1 agains
   light: ["#1166e5", "#e0700f", "#2f9e5a", "#cf62c4", "#674b16", "#0c3b70", "#63192d", "#6d7679"],
   dark: ["#7e73ee", "#cd680d", "#66e6a0", "#a4749e", "#efc93e", "#8bc1f1", "#ed435e", "#d5dee2"],
 };
-const SYMBOLS = ["circle", "square", "diamond", "triangle-up", "cross", "star", "triangle-down", "hexagon", "x"];
+const SYMBOLS = { // as plots name them, and as paths in a box of 10 x 10
+  circle: "M5 1a4 4 0 1 0 0 8a4 4 0 1 0 0-8z", square: "M1.5 1.5h7v7h-7z", diamond: "M5 .5L9.5 5L5 9.5L.5 5z",
+  "triangle-up": "M5 1L9.5 9H.5z", cross: "M3.5 .5h3v3h3v3h-3v3h-3v-3h-3v-3h3z",
+  star: "M5 .3L6.4 3.6L9.9 3.9L7.2 6.2L8 9.7L5 7.8L2 9.7L2.8 6.2L.1 3.9L3.6 3.6z", "triangle-down": "M5 9L.5 1h9z",
+  hexagon: "M5 .5L9 2.8v4.4L5 9.5L1 7.2v-4.4z",
+  x: "M2.2.8L5 3.6L7.8.8L9.2 2.2L6.4 5L9.2 7.8L7.8 9.2L5 6.4L2.2 9.2L.8 7.8L3.6 5L.8 2.2z",
+};
 const DASHES = ["solid", "dot", "dashdot", "longdash"]; // an oracle is dashed
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const theme = () => document.documentElement.dataset.theme;
@@ -95,18 +101,28 @@ function kept(name) {
   }
 }
 
+/** A colour for each method; those of one colour, and rows of one method, differ in symbol and dash. */
 function look(row) {
   const number = data.methods.indexOf(row.method);
+  const place = number % COLOURS.light.length;
   const again = Math.floor(number / COLOURS.light.length) + row.variant;
+  const names = Object.keys(SYMBOLS);
   return {
-    colour: COLOURS[theme()][number % COLOURS.light.length],
-    symbol: SYMBOLS[(number + again) % SYMBOLS.length] + (oracle(row) ? "-open" : ""),
+    colour: COLOURS[theme()][place],
+    symbol: names[(place + again) % names.length],
     dash: oracle(row) ? "dash" : DASHES[again % DASHES.length],
   };
 }
 
+/** The symbol of a row in plots; open for an oracle. */
+const marker = (row) => look(row).symbol + (oracle(row) ? "-open" : "");
+
 function dot(row) {
-  const node = make("span", { class: oracle(row) ? "dot open" : "dot", "aria-hidden": "true" });
+  const [node, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
+  const attributes = { class: oracle(row) ? "dot open" : "dot", viewBox: "0 0 10 10", "aria-hidden": "true" };
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  path.setAttribute("d", SYMBOLS[look(row).symbol]);
+  node.append(path);
   node.row = row;
   node.style.setProperty("--dot", look(row).colour);
   return node;
@@ -170,6 +186,9 @@ function showHead() {
   const head = columns.map((column) => make("th", { scope: "col", class: column.key === "facts" ? "facts" : null },
     column.value ? make("button", { type: "button", onclick: () => sortBy(column) }, column.title) : column.title));
   $("table").querySelector("thead").replaceChildren(make("tr", {}, head));
+  $("columns").querySelectorAll("input").forEach((input, index) => { // that of the order is always there
+    input.disabled = data.columns[index].key === state.board.sort;
+  });
 }
 
 function sortBy(column) {
@@ -329,13 +348,13 @@ function frontTrace(front) {
 }
 
 function pointTrace(points, positions) {
-  const looks = points.map((point) => look(point.row));
-  const colour = looks.map((one) => one.colour);
+  const colour = points.map((point) => look(point.row).colour);
+  const symbol = points.map((point) => marker(point.row));
   return {
     name: "methods", mode: "markers+text", x: points.map((point) => point.x), y: points.map((point) => point.y),
     text: points.map((point, index) => (positions[index] ? `\u00a0${label(point.row)}\u00a0` : "")),
     textposition: positions.map((position) => position ?? "middle right"), textfont: { size: 11, color: colours().ink },
-    marker: { size: 10, color: colour, symbol: looks.map((one) => one.symbol), line: { width: 1.5, color: colour } },
+    marker: { size: 10, color: colour, symbol, line: { width: 1.5, color: colour } },
     error_y: { array: points.map((point) => point.sd), thickness: 1, width: 3, color: colours().quiet },
     customdata: points.map((point) => plain(point.row.name)), cliponaxis: false,
     hovertemplate: "<b>%{customdata}</b><br>%{xaxis.title.text}: %{x:.2f}<br>%{yaxis.title.text}: %{y:.2f}"
@@ -563,10 +582,10 @@ function seedTraces(row, index) {
 }
 
 function curveTrace(row, y, more) {
-  const { colour, symbol, dash } = look(row);
+  const { colour, dash } = look(row);
   return {
     name: label(row), mode: "lines+markers", x: y.map((_, task) => task + 1), y,
-    line: { color: colour, width: 2, dash }, marker: { symbol, size: 6, color: colour },
+    line: { color: colour, width: 2, dash }, marker: { symbol: marker(row), size: 6, color: colour },
     hovertemplate: `${label(row)}, task %{x}: %{y:.2f}${more}<extra></extra>`,
   };
 }
