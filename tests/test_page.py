@@ -215,17 +215,6 @@ def test_no_text_of_a_record_is_markup(found: tuple[Board, ...]) -> None:
     assert f"finetune note={NASTY}" in {row["name"] for board in data["boards"] for row in board["rows"]}
 
 
-def test_a_thousand_records_are_a_small_page_soon(tmp_path: Path) -> None:
-    for tasks, seed, method in itertools.product(range(2, 52), range(4), "abcde"):
-        result = record(method, seed, tasks=10)
-        result["stream"] |= {"alpha": tasks, "hash": f"{tasks} {seed}"}
-        write(tmp_path / f"{tasks}-{seed}-{method}", result, manifest(result, 5, 20) if method == "a" else None)
-    start = time.monotonic()
-    text = page(made(tmp_path))
-    assert time.monotonic() - start < 10
-    assert len(text) < 5_000_000
-
-
 def test_colours_are_far_apart_for_colour_blind_readers() -> None:
     script = (files("fcl_bench.leaderboard") / "web" / "page.js").read_text()
     grounds = {"light": "#ffffff", "dark": "#1b1f23"}
