@@ -24,8 +24,8 @@ def test_curves_are_means_over_seeds_with_a_band() -> None:
     ((_, figure),) = curves(made(*some(), *some(stream__tasks=10)))
     panels = figure.axes
     assert [panel.get_title() for panel in panels] == [
-        "digits, tasks 10, clients 3, alpha 0.1",
         "digits, tasks 3, clients 3, alpha 0.1",
+        "digits, tasks 10, clients 3, alpha 0.1",
     ]
     drawn = {line.get_label(): line.get_ydata() for line in panels[0].lines}
     assert drawn["first"] == pytest.approx([62 / 4, 62 / 2, 62])

@@ -1,6 +1,7 @@
 """From runs to tables: only comparable runs share a table, only runs of equal settings share a row."""
 
 import json
+import re
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -62,7 +63,7 @@ def boards(runs: Iterable[Run], sort: str = "average_accuracy") -> tuple[Board, 
     groups = _grouped(runs, lambda run: _key(run.conditions))
     named = _named([(_heading(group[0].conditions), group[0].conditions, group) for group in groups], mark=": ")
     made = (_compared(Board(name, group[0].conditions, sort, rows(group, sort))) for name, group in named)
-    return tuple(sorted(made, key=lambda board: board.heading))
+    return tuple(sorted(made, key=lambda board: _natural(board.heading)))
 
 
 def rows(runs: Sequence[Run], sort: str = "average_accuracy") -> tuple[Row, ...]:
@@ -156,6 +157,16 @@ def _named(groups: Sequence[tuple[str, Settings, list[Run]]], mark: str) -> list
 def _heading(conditions: Settings) -> str:
     dataset, backbone, track, stream, partition, protocol = (conditions[key] for key in HEADING)
     return f"{dataset}, {backbone} ({track}), {stream} x {partition}" + (f", protocol {protocol}" if protocol else "")
+
+
+def _natural(words: str) -> list[str | float]:
+    """By this, numbers in a text are ordered as numbers.
+
+    >>> sorted(["tasks=10", "tasks=5", "tasks=5 alpha=0.2"], key=_natural)
+    ['tasks=5', 'tasks=5 alpha=0.2', 'tasks=10']
+    """
+    parts = re.split(r"(\d+(?:\.\d+)?)", words)
+    return [float(part) if index % 2 else part for index, part in enumerate(parts)]
 
 
 def _key(settings: Settings) -> str:
