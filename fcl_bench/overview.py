@@ -52,7 +52,7 @@ def names(jobs: Sequence[Sequence[str]]) -> list[str]:
     ['seed=1', 'seed=2']
     """
     shared = set(jobs[0]).intersection(*jobs[1:]) if len(jobs) > 1 else set()
-    return [" ".join(word for word in job if word not in shared) for job in jobs]
+    return [" ".join(word for word in job if word not in shared) or " ".join(job) for job in jobs]
 
 
 class Overview:

@@ -14,7 +14,7 @@ def read_result(path: Path) -> Result:
     """A ``result.json`` of the present schema."""
     try:
         result = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise UserError(f"The record {path} cannot be read ({error}): remove it and run again.") from error
     schema = result.get("schema") if isinstance(result, dict) else None
     if schema != SCHEMA:

@@ -150,9 +150,10 @@ def _watching(folder: Path, overview: Overview) -> Iterator[None]:
 def _stopped(error: Exception, overview: Overview) -> None:
     """Say of runs that were under way when the launcher stopped that they failed; if there are none, it did."""
     reason = f"the launcher stopped ({shorten(f'{type(error).__name__}: {error}', 200)})"
-    for report in list(overview.reports.values()):
-        if report.state == "running":
-            overview.add(replace(report, state="failed", reason=f"Under way when {reason}."))
-    if not overview.failures:
+    under_way = [report for report in overview.reports.values() if report.state == "running"]
+    for report in under_way:
+        overview.add(replace(report, state="failed", reason=f"Under way when {reason}."))
+    if not under_way:
         overview.end()
-        raise UserError(f"Of the sweep {overview.left} runs are left, as {reason}.") from error
+        lines = [f"Of the sweep {overview.left} runs are left, as {reason}.", *overview.failures]
+        raise UserError("\n  ".join(lines)) from error

@@ -15,7 +15,7 @@ from rich.console import Console
 from scipy.stats import ttest_rel
 
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
-from fcl_bench.leaderboard.render import cells, show
+from fcl_bench.leaderboard.render import UNEVEN, cells, markdown, overview, show
 from fcl_bench.leaderboard.runs import gather
 from fcl_bench.leaderboard.statistics import Score
 
@@ -107,7 +107,7 @@ def test_bad_records_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
         r"The record \S+/cut/result\.json cannot be read \(.*\): remove it and run again\.",
         r"The record \S+/list/result\.json has schema None, but this version reads schema 1\.",
         r"The record \S+/old/result\.json has schema 0, but this version reads schema 1\.",
-        r"The record \S+/thin/result\.json is incomplete \(KeyError\('average_accuracy'\)\): remove it and run again\.",
+        r"The record \S+/thin/result\.json is damaged \(metrics: there is no average_accuracy\): remove it and run again\.",
         r"There is no file or folder \S+/missing: name folders of runs, or records\.",
         r"Interrupted runs that are left out: 1\.",
     )
@@ -171,6 +171,96 @@ def test_mixed_protocols_are_named_and_kept_apart(tmp_path: Path) -> None:
 def test_a_single_seed_has_no_interval(tmp_path: Path) -> None:
     told = command("leaderboard", str(write(tmp_path / "one", record())))
     assert re.search(r"^afcl +1  50\.00 ± n/a   n/a  best ", told.out, re.MULTILINE)
+
+
+def test_tables_of_streams_with_other_settings_have_an_overview() -> None:
+    other = record(stream__name="disjoint", stream__ratio=0.5)
+    titles, *_ = overview(made(record(), other, record(stream__ratio=0.1)))
+    assert titles == [
+        "method",
+        *(f"stream {words}" for words in ("disjoint, ratio 0.5", "si_blurry, ratio 0.1", "si_blurry, ratio null")),
+    ]
+
+
+def test_a_fixed_seed_of_the_network_does_not_part_seeds() -> None:
+    runs = [record(method, seed, config__backbone__seed=1) for method in ("a", "b") for seed in (1, 2, 3)]
+    (board,) = made(*runs)
+    assert [len(row.runs) for row in board.rows] == [3, 3]
+    assert not board.uneven
+
+
+def test_a_row_has_the_same_name_in_all_tables_only_for_the_same_settings() -> None:
+    few, many = (
+        record("finetune", config__method__rounds=2),
+        record("finetune", config__method__rounds=200, stream__alpha=1),
+    )
+    names = [row.name for board in made(few, many) for row in board.rows]
+    assert names == ["finetune rounds=2", "finetune rounds=200"]
+
+
+def test_rows_of_all_tables_come_before_others_in_an_overview() -> None:
+    lucky = record("lucky", accuracy=90.0)
+    _, *rows = overview(made(lucky, record("a"), record("a", stream__alpha=1)))
+    assert [row[0] for row in rows] == ["a", "lucky"]
+
+
+def test_different_seeds_are_told() -> None:
+    even, uneven = made(record("a"), record("b")), made(record("a"), record("b", seed=2))
+    assert [board.uneven for board in (*even, *uneven)] == [False, True]
+    assert UNEVEN in markdown(uneven)
+    assert UNEVEN not in markdown(even)
+
+
+def test_an_unusual_federation_is_told() -> None:
+    (board,) = made(record(config__federation={"participation": 0.2, "dropout": 0.0}, config__backbone__weights="none"))
+    assert board.stream == "tasks 3, clients 3, alpha 0.1, backbone.weights none, federation.participation 0.2"
+
+
+def test_two_records_of_one_run_that_differ_are_named(tmp_path: Path) -> None:
+    for name, accuracy in {"1": 50.0, "2": 50.0, "3": 80.0}.items():
+        write(tmp_path / name, record(accuracy=accuracy))
+    told = command("leaderboard", str(tmp_path))
+    assert re.fullmatch(
+        r"fcl_bench: Two records of the same run differ, \S+/1/result\.json and \S+/3/result\.json: the first one "
+        r"counts\.\n",
+        told.err,
+    )
+    assert re.search(r"^afcl +1  50\.00 ± n/a ", told.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"metrics__retention": float("nan")}, "metrics.retention: Input should be a finite number"),
+        ({"metrics__retention": "12.5"}, "metrics.retention: Input should be a valid number"),
+        ({"curves__retention": [1.0]}, "curves: the curve of retention has not a value for each of 3 tasks"),
+        ({"matrix": [[1.0, 2.0]]}, "curves: the curve of average_accuracy has not a value for each of 1 tasks"),
+        ({"matrix": [[1.0], [1.0], [1.0]]}, "matrix: the matrix has not a value for every two tasks"),
+        ({"facts": None}, "facts: Input should be a valid dictionary"),
+        ({"seed": "1"}, "seed: Input should be a valid integer"),
+        ({"protocol": 5}, "protocol: Input should be a valid string"),
+        ({"stream": {"name": "iid"}}, "stream.partition: Field required"),
+        ({"config__method": None}, "config.method: Input should be a valid dictionary"),
+        ({"environment": None}, "environment: Input should be a valid dictionary"),
+    ],
+)
+def test_a_damaged_record_is_named_and_the_rest_is_shown(tmp_path: Path, change: dict[str, Any], reason: str) -> None:
+    write(tmp_path / "good", record())
+    write(tmp_path / "bad", record(**change))
+    told = command("leaderboard", str(tmp_path))
+    assert told.code == 0
+    assert (
+        told.err
+        == f"fcl_bench: The record {tmp_path}/bad/result.json is damaged ({reason}): remove it and run again.\n"
+    )
+    assert "afcl  " in told.out
+
+
+def test_a_record_of_endless_depth_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "deep", {}).write_text("[" * 100_000)
+    assert re.match(
+        r"fcl_bench: The record \S+ cannot be read \(.*\): remove it", command("leaderboard", str(tmp_path)).err
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ def test_curves_are_means_over_seeds_with_a_band() -> None:
     ((_, figure),) = curves(made(*some(), *some(stream__tasks=10)))
     panels = figure.axes
     assert [panel.get_title() for panel in panels] == [
-        "digits, tasks 3, clients 3, alpha 0.1",
-        "digits, tasks 10, clients 3, alpha 0.1",
+        "digits, tasks 3, alpha 0.1",
+        "digits, tasks 10, alpha 0.1",
     ]
     drawn = {line.get_label(): line.get_ydata() for line in panels[0].lines}
     assert drawn["first"] == pytest.approx([62 / 4, 62 / 2, 62])
@@ -61,6 +61,21 @@ def test_pareto_plots_have_the_traffic_of_both_ways_and_the_front() -> None:
     assert seconds.lines[-1].get_xydata().tolist() == [[1.5, 40.0], [9.0, 50.0]]
 
 
+def test_several_tables_share_one_look_per_row() -> None:
+    ((_, figure),) = pareto(made(record("b"), record("a", stream__alpha=1), record("b", stream__alpha=1)))
+    colours = {
+        (container.get_label(), container[0].get_color()) for panel in figure.axes for container in panel.containers
+    }
+    assert len(colours) == 2
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["b", "a"]
+
+
+def test_an_oracle_alone_has_no_front() -> None:
+    ((_, figure),) = pareto(made(record("joint", facts__oracle=True)))
+    assert len(figure.axes) == 2
+    assert not [line for panel in figure.axes for line in panel.lines if line.get_drawstyle() == "steps-post"]
+
+
 def test_the_front_is_that_of_brute_force() -> None:
     points = [tuple(point) for point in np.random.default_rng(0).integers(0, 9, (40, 2)).tolist()]
     best = {
@@ -76,6 +91,14 @@ def test_gammas_are_a_line() -> None:
     ((_, figure),) = gamma(made(*runs))
     (line,) = figure.axes[0].containers
     assert line[0].get_xydata().tolist() == [[0, 62], [1, 61], [10, 52]]
+
+
+def test_gammas_with_another_setting_are_another_line() -> None:
+    pairs = [(value, form) for value in (0, 1) for form in ("statistics", "recursive")]
+    runs = [record("afcl", config__method__gamma=value, config__method__form=form) for value, form in pairs]
+    ((_, figure),) = gamma(made(*runs))
+    labels = [line.get_label() for line in figure.axes[0].containers]
+    assert sorted(labels) == ["digits, tasks 3, alpha 0.1 form=recursive", "digits, tasks 3, alpha 0.1 form=statistics"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream")])
@@ -108,9 +131,10 @@ def test_several_tables_of_one_kind_are_numbered(tmp_path: Path) -> None:
     write(tmp_path / "one", record())
     write(tmp_path / "two", record(stream__alpha=0.5))
     told = command("plot", str(tmp_path), "--kind", "matrix", "--out", str(tmp_path / "m.png"))
+    heading = "digits, none (frozen), si_blurry x dirichlet"
     assert told.out.splitlines() == [
-        f"{tmp_path}/m-1.png: tasks 3, clients 3, alpha 0.1",
-        f"{tmp_path}/m-2.png: tasks 3, clients 3, alpha 0.5",
+        f"{tmp_path}/m-1.png: {heading}: alpha=0.1 (tasks 3, clients 3, alpha 0.1)",
+        f"{tmp_path}/m-2.png: {heading}: alpha=0.5 (tasks 3, clients 3, alpha 0.5)",
     ]
 
 

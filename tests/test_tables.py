@@ -5,6 +5,7 @@ import io
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,15 @@ def test_the_differences_of_protocol_are_said_in_words() -> None:
     assert "Rounds x epochs per task: 20 x 5 here, 100 x 5 in the paper (finetune)." in section.words
     assert "Track: methods that train learn a head on frozen features here." in section.words
     assert "Not in the paper: derpp." in section.words
-    assert set(published()["remarks"]) < set(section.words)
+    remarks = published()["remarks"]
+    assert {*remarks["all"], *remarks["stability"], *remarks["runtime_seconds"]} < set(section.words)
+    (five,), _ = against(made(record("finetune", **(PAPER | {"stream__tasks": 5}))))
+    assert not set(remarks["stability"]) & set(five.words)
+    odd = {"config__federation__dropout": 0.5, "config__limit_train": 100}
+    (limited,), _ = against(made(record("finetune", **PAPER, **odd)))
+    assert {"federation.dropout: 0.5 here, 0 in the paper.", "limit_train: 100 here, null in the paper."} < set(
+        limited.words
+    )
 
 
 def test_several_gammas_stand_beside_the_paper_s() -> None:
@@ -179,6 +188,19 @@ def test_what_the_paper_has_not_run_is_named(change: dict[str, Any]) -> None:
     sections, (sentence,) = against(made(record("finetune", **(PAPER | change))))
     assert sections == []
     assert re.match(r"The paper has no figures for .* \(tasks 10, ", sentence)
+
+
+def test_a_reader_who_stops_reading_still_gets_the_files(tmp_path: Path) -> None:
+    path = write(tmp_path / "one", record())
+    (tmp_path / "board").mkdir()
+    (tmp_path / "board" / "paper.md").write_text("of other runs")
+    words = [sys.executable, "-m", "fcl_bench", "leaderboard", str(path), "--out", str(tmp_path / "board")]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.close()
+    process.wait(timeout=60)
+    names = {"leaderboard.md", "leaderboard.csv", "leaderboard.tex", "index.html"}
+    assert {path.name for path in (tmp_path / "board").iterdir()} == names
 
 
 def test_a_folder_holds_all_forms(tmp_path: Path) -> None:

@@ -400,4 +400,4 @@ def test_a_leaderboard_that_cannot_be_published_is_an_error(tmp_path: Path, monk
     monkeypatch.setattr(wandb, "init", broken)
     refused = command("leaderboard", str(write(tmp_path / "one", record())), "--wandb", "boards")
     assert refused.code == 1
-    assert re.search(r"cannot be published to W&B \(RuntimeError\('no disk'\)\): try WANDB_MODE=offline\.", refused.err)
+    assert re.search(r"cannot be published to W&B \(RuntimeError\('no disk'\)\): leave --wandb out\.", refused.err)

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from fcl_bench.leaderboard.boards import Board, Row, text
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.render import Cells, number
+from fcl_bench.leaderboard.statistics import Score
 
 PAPER = ("paper",)  # what there is to compare with
 CURVES = ("stability", "plasticity", "runtime_seconds")  # published for streams of ten tasks
@@ -78,7 +79,11 @@ def _compared(row: Row | None, method: str, figures: dict[str, dict[str, float]]
         score = row.scores[metric] if row else None
         yield number(score, metric) if score else "not run"
         yield f"{values[method]:.2f}"
-        yield f"{score.mean - values[method]:+.2f}" if score and score.mean is not None else ""
+        yield _difference(score, values[method])
+
+
+def _difference(score: Score | None, theirs: float) -> str:
+    return "" if score is None or score.mean is None else f"{score.mean - theirs:+.2f}"
 
 
 def _by_gamma(board: Board) -> Cells:
@@ -91,11 +96,9 @@ def _by_gamma(board: Board) -> Cells:
     lines = []
     for row in rows:
         gamma = row.runs[0].settings["gamma"]
-        mean = row.scores["average_accuracy"].mean or 0.0
-        ours = number(row.scores["average_accuracy"], "average_accuracy")
-        lines.append(
-            [f"{row.method} gamma={text(gamma)}", ours, f"{values[gamma]:.2f}", f"{mean - values[gamma]:+.2f}"]
-        )
+        score = row.scores["average_accuracy"]
+        ours, theirs = number(score, "average_accuracy"), f"{values[gamma]:.2f}"
+        lines.append([row.name, ours, theirs, _difference(score, values[gamma])])
     return [["gamma", "average (%)", "paper", "difference"], *lines] if len(lines) > 1 else []
 
 
@@ -113,7 +116,8 @@ def _words(board: Board, figures: dict[str, dict[str, float]]) -> Iterator[str]:
     others = sorted({row.method for row in board.rows} - set(figures["average_accuracy"]))
     if others:
         yield f"Not in the paper: {', '.join(others)}."
-    yield from paper["remarks"]
+    for metric in ("all", *figures):
+        yield from paper["remarks"].get(metric, ())
 
 
 def _budgets(board: Board) -> Iterator[str]:
@@ -121,8 +125,9 @@ def _budgets(board: Board) -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for row in board.rows:
         theirs, settings = published()["budget"].get(row.method), row.runs[0].settings
-        if theirs and "rounds" in settings and [settings["rounds"], settings["epochs"]] != theirs:
-            budget = f"{settings['rounds']} x {settings['epochs']} here, {theirs[0]} x {theirs[1]} in the paper"
+        ours = [settings.get("rounds"), settings.get("epochs")]
+        if theirs and None not in ours and ours != theirs:
+            budget = f"{ours[0]} x {ours[1]} here, {theirs[0]} x {theirs[1]} in the paper"
             found.setdefault(budget, []).append(row.name)
     for budget, names in found.items():
         yield f"Rounds x epochs per task: {budget} ({', '.join(names)})."

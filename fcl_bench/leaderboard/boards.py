@@ -14,6 +14,8 @@ from fcl_bench.leaderboard.statistics import Comparison, Score, compared, holm, 
 T = TypeVar("T")
 HEADING = ("dataset", "backbone", "track", "stream", "partition", "protocol")  # conditions every heading names
 
+NETWORK = ("backbone.weights", "backbone.input_size")
+FEDERATION = {"federation.participation": 1, "federation.dropout": 0, "federation.arrival": "ordered"}  # as usual
 USUAL = ("dataset", "tasks", "alpha")  # conditions that a reader looks for first
 
 
@@ -48,9 +50,16 @@ class Board:
 
     @property
     def stream(self) -> str:
-        """The settings of the stream: the conditions that neither the heading nor another group of settings names."""
-        named = ((key, value) for key, value in self.conditions.items() if key not in HEADING and "." not in key)
-        return ", ".join(f"{key} {text(value)}" for key, value in named if value is not None)
+        """The settings of the stream, of the frozen network's inputs, and of a federation that is not the usual one."""
+        shown = {key: value for key, value in self.conditions.items() if key not in HEADING and "." not in key}
+        shown |= {key: self.conditions[key] for key in NETWORK if key in self.conditions}
+        shown |= {key: value for key, value in self.conditions.items() if FEDERATION.get(key, value) != value}
+        return ", ".join(f"{key} {text(value)}" for key, value in shown.items() if value is not None)
+
+    @property
+    def uneven(self) -> bool:
+        """Whether the rows have seen different seeds or streams."""
+        return len({frozenset(run.draw for run in row.runs) for row in self.rows}) > 1
 
     @property
     def ranked(self) -> list[Row]:
@@ -62,15 +71,37 @@ def boards(runs: Iterable[Run], sort: str = "average_accuracy") -> tuple[Board, 
     """One table per group of comparable runs, each with its best row first."""
     groups = _grouped(runs, lambda run: _key(run.conditions))
     named = _named([(_heading(group[0].conditions), group[0].conditions, group) for group in groups], mark=": ")
-    made = (_compared(Board(name, group[0].conditions, sort, rows(group, sort))) for name, group in named)
+    names = row_names([run for group in groups for run in group])
+    made = (_compared(Board(name, group[0].conditions, sort, rows(group, names, sort))) for name, group in named)
     return tuple(sorted(made, key=lambda board: _natural(board.heading)))
 
 
-def rows(runs: Sequence[Run], sort: str = "average_accuracy") -> tuple[Row, ...]:
-    """One row per method and choice of settings, the best first; a run that was found twice counts once."""
-    groups = _grouped(runs, lambda run: (run.method, _key(run.settings)))
+def row_names(runs: Sequence[Run]) -> dict[str, str]:
+    """For every method and choice of its settings one name, in all tables; by :func:`_row_key`."""
+    groups = _grouped(runs, _row_key)
     named = _named([(group[0].method, group[0].settings, group) for group in groups], mark=" ")
-    made = [_row(name, {run.draw: run for run in reversed(group)}.values()) for name, group in named]
+    return {_row_key(group[0]): name for name, group in named}
+
+
+def contradictions(runs: Sequence[Run]) -> list[str]:
+    """A sentence for every two records of the same run that do not say the same; the first one counts."""
+    found = []
+    for first, *others in _grouped(runs, lambda run: (_key(run.conditions), _row_key(run), run.draw)):
+        for other in others:
+            if (first.result["matrix"], first.result.get("inputs")) != (
+                other.result["matrix"],
+                other.result.get("inputs"),
+            ):
+                found.append(
+                    f"Two records of the same run differ, {first.path} and {other.path}: the first one counts."
+                )
+    return found
+
+
+def rows(runs: Sequence[Run], names: dict[str, str], sort: str) -> tuple[Row, ...]:
+    """One row per method and choice of settings, the best first; a run that was found twice counts once."""
+    groups = _grouped(runs, _row_key)
+    made = [_row(names[_row_key(group[0])], {run.draw: run for run in reversed(group)}.values()) for group in groups]
     sign = 1 if COLUMNS[sort].lower_is_better else -1
 
     def rank(row: Row) -> tuple[bool, float, str]:
@@ -106,7 +137,10 @@ def telling(boards: Sequence[Board]) -> list[str]:
 
 
 def by_mean(boards: Sequence[Board], oracles: bool) -> list[str]:
-    """The names of the rows of all tables, either oracles or the others, the best mean over the tables first."""
+    """The names of the rows of all tables, either oracles or the others, by their mean over the tables, the best first.
+
+    Rows that are not in all tables come after those that are.
+    """
     found: dict[str, list[float]] = {}
     for board in boards:
         for row in board.rows:
@@ -114,7 +148,19 @@ def by_mean(boards: Sequence[Board], oracles: bool) -> list[str]:
             if ("oracle" in row.facts) == oracles and mean is not None:
                 found.setdefault(row.name, []).append(mean)
     sign = 1 if COLUMNS[boards[0].sort].lower_is_better else -1
-    return sorted(found, key=lambda name: (sign * fmean(found[name]), name))
+    return sorted(found, key=lambda name: (-len(found[name]), sign * fmean(found[name]), name))
+
+
+def told_apart(boards: Sequence[Board], shortly: bool = False) -> list[str]:
+    """A title for each table: the conditions that tell them apart; ``shortly`` without those that all share."""
+    keys = telling(boards)
+    if shortly and len(boards) > 1:
+        keys = [key for key in keys if len({text(board.conditions.get(key)) for board in boards}) > 1]
+    return [", ".join(_worded(key, board.conditions.get(key)) for key in keys) for board in boards]
+
+
+def _worded(key: str, value: object) -> str:
+    return text(value) if key == "dataset" else f"{key} {text(value)}"
 
 
 def text(value: object) -> str:
@@ -167,6 +213,10 @@ def _natural(words: str) -> list[str | float]:
     """
     parts = re.split(r"(\d+(?:\.\d+)?)", words)
     return [float(part) if index % 2 else part for index, part in enumerate(parts)]
+
+
+def _row_key(run: Run) -> str:
+    return f"{run.method} {_key(run.settings)}"
 
 
 def _key(settings: Settings) -> str:

@@ -11,29 +11,32 @@ from rich.text import Text
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.leaderboard.against import PAPER, Section, against, published
-from fcl_bench.leaderboard.boards import Board, boards
+from fcl_bench.leaderboard.boards import Board, boards, contradictions
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN, known
 from fcl_bench.leaderboard.latex import latex
 from fcl_bench.leaderboard.render import markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
 from fcl_bench.leaderboard.sheet import sheet
 
+PAPER_FILE = "paper.md"
+
 
 def leaderboard(words: Sequence[str]) -> None:
     """Compare runs: a table for each group of comparable ones, with what the seeds say about each method."""
     options = _options(words)
-    (sort,), columns = known([options.sort]), known(options.columns.split(","))
+    (sort,), columns = known([options.sort]), known([name.strip() for name in options.columns.split(",")])
     tables = boards(finished(options.runs), sort)
+    sections, others = against(tables) if options.against else ([], [])
+    files = _files(tables, columns, sections) if options.out or options.wandb else {}
+    if options.out:  # before anything is shown, as who reads it may have seen enough
+        _write(options.out, files)
     console = Console(highlight=False)
     show(tables, console, columns)
-    sections, others = against(tables) if options.against else ([], [])
     _show_sections(sections, console)
     for sentence in others:
         print(f"fcl_bench: {sentence}", file=sys.stderr)
-    if options.out or options.wandb:
-        files = _files(tables, columns, sections)
     if options.out:
-        _write(options.out, files)
+        print(f"written to {options.out}: {', '.join(files)}")
     if options.wandb:
         from fcl_bench.leaderboard.wandb_board import publish
 
@@ -55,6 +58,7 @@ def plot(words: Sequence[str]) -> None:
     for number, (what, figure) in enumerate(figures, start=1):
         path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
         with writing_to(out.parent, "--out"):
+            out.parent.mkdir(parents=True, exist_ok=True)
             save(figure, path)
         print(f"{path}: {what}" if what else path)
 
@@ -68,6 +72,8 @@ def finished(places: Sequence[Path]) -> tuple[Run, ...]:
         print(f"fcl_bench: Interrupted runs that are left out: {found.interrupted}.", file=sys.stderr)
     if not found.runs:
         raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
+    for sentence in contradictions(found.runs):
+        print(f"fcl_bench: {sentence}", file=sys.stderr)
     protocols = sorted({run.conditions["protocol"] or "none" for run in found.runs})
     if len(protocols) > 1:
         print(f"fcl_bench: Runs of several protocols ({', '.join(protocols)}) are not mixed.", file=sys.stderr)
@@ -115,7 +121,7 @@ def _files(tables: Sequence[Board], columns: Sequence[str], sections: Sequence[S
         "leaderboard.tex": latex(tables),
         "index.html": page(tables),
     }
-    return files | ({"paper.md": _markdown_sections(sections)} if sections else {})
+    return files | ({PAPER_FILE: _markdown_sections(sections)} if sections else {})
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
@@ -123,4 +129,5 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             write_atomically(folder / name, text.encode())
-    print(f"written to {folder}: {', '.join(files)}")
+        if PAPER_FILE not in files:
+            (folder / PAPER_FILE).unlink(missing_ok=True)  # of other runs

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fcl_bench.errors import UserError
-from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.boards import Board, Row, differences, text, told_apart
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.manifests import manifest
 from fcl_bench.stream_picture import dense, picture
@@ -18,7 +18,8 @@ from fcl_bench.stream_picture import dense, picture
 # Okabe and Ito's colours, which colour-blind readers can tell apart; further methods get other lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
 LINES, MARKS = ("-", "--", ":", "-."), "osD^vPX*"
-Named = Iterator[tuple[str, Figure]]  # a figure and what it shows, in a few letters for a file name
+Named = Iterator[tuple[str, Figure]]  # a figure and the table it shows; no words if it shows them all
+Styles = dict[str, dict[str, Any]]  # by row
 
 
 def curves(boards: Sequence[Board]) -> Named:
@@ -33,31 +34,32 @@ def retention(boards: Sequence[Board]) -> Named:
 
 def matrix(boards: Sequence[Board]) -> Named:
     """Accuracy on every task after every task, mean over seeds, a figure per table."""
-    for board in boards:
+    for board, title in zip(boards, told_apart(boards), strict=True):
         columns = min(4, len(board.rows))
         lines = math.ceil(len(board.rows) / columns)
         figure = Figure(figsize=(1 + 2.8 * columns, 1 + 2.6 * lines), layout="constrained")
         panels = _panels(figure, lines, columns, len(board.rows))
         for row, panel in zip(board.rows, panels, strict=True):
             image = _heat_map(panel, row)
-        figure.suptitle(_title(board), fontsize=9)
+        figure.suptitle(title, fontsize=9)
         figure.supxlabel("tested on task", fontsize=9)
         figure.supylabel("after learning task", fontsize=9)
         figure.colorbar(image, ax=panels, label="accuracy (%)", aspect=40, pad=0.01)
-        yield board.stream, figure
+        yield f"{board.heading} ({board.stream})", figure
 
 
 def pareto(boards: Sequence[Board]) -> Named:
     """Accuracy beside what it cost in traffic and seconds, a line of panels per table; the front is drawn."""
     figure = Figure(figsize=(10, 0.6 + 3.4 * len(boards)), layout="constrained")
     panels = figure.subplots(len(boards), 2, squeeze=False)
-    for board, (traffic, seconds) in zip(boards, panels, strict=True):
-        _trade(
-            traffic, board, "up and down (MB)", lambda row: _mean(row, "uplink_bytes") + _mean(row, "downlink_bytes")
-        )
-        _trade(seconds, board, "client and server seconds", lambda row: _mean(row, "runtime_seconds"))
+    styles = _styles(boards)
+    for board, title, (traffic, seconds) in zip(boards, told_apart(boards), panels, strict=True):
+        _trade(traffic, board, styles, lambda row: _mean(row, "uplink_bytes") + _mean(row, "downlink_bytes"))
+        _trade(seconds, board, styles, lambda row: _mean(row, "runtime_seconds"))
+        traffic.set_xlabel("up and down (MB)")
+        seconds.set_xlabel("client and server seconds")
         traffic.set_ylabel("average accuracy (%)")
-        traffic.set_title(_title(board), fontsize=8, loc="left")
+        traffic.set_title(title, fontsize=8, loc="left")
     _legend(figure, boards)
     yield "", figure
 
@@ -72,26 +74,19 @@ def stream(boards: Sequence[Board]) -> Named:
             raise UserError(
                 f"There is no stream.json of the stream beside {first.path}: name folders of runs as they were written."
             )
-        yield board.stream, picture(dense(found.counts, found.tasks, found.clients))
+        yield f"{board.heading} ({board.stream})", picture(dense(found.counts, found.tasks, found.clients))
 
 
 def gamma(boards: Sequence[Board]) -> Named:
     """AFCL's accuracy for several values of gamma, a line per table."""
     figure = Figure(figsize=(6, 4), layout="constrained")
     panel = figure.subplots()
-    drawn = 0
-    for number, board in enumerate(boards):
-        points = sorted(
-            (row.runs[0].settings["gamma"], _mean(row, "average_accuracy"), _deviation(row, "average_accuracy"))
-            for row in board.rows
-            if row.method == "afcl" and "gamma" in row.runs[0].settings
-        )
-        if len(points) > 1:
-            values, means, deviations = zip(*points, strict=True)
-            style: Any = _style(number)
-            panel.errorbar(values, means, deviations, label=_title(board), capsize=2, **style)
-            drawn += 1
-    if not drawn:
+    for number, (label, rows) in enumerate(_by_gamma(boards)):
+        values = [row.runs[0].settings["gamma"] for row in rows]
+        means, deviations = ([of(row, "average_accuracy") for row in rows] for of in (_mean, _deviation))
+        style: Any = _style(number)
+        panel.errorbar(values, means, deviations, label=label, capsize=2, **style)
+    if not panel.containers:
         raise UserError(
             "There are no runs of AFCL with several gammas: run -m method=afcl method.gamma=0.001,0.1,1,10."
         )
@@ -121,12 +116,27 @@ def front(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return kept
 
 
+def _by_gamma(boards: Sequence[Board]) -> Iterator[tuple[str, list[Row]]]:
+    """AFCL's rows that differ in nothing but gamma, with the table and the settings they share, by rising gamma."""
+    for board, title in zip(boards, told_apart(boards), strict=True):
+        rows = [row for row in board.rows if row.method == "afcl" and "gamma" in row.runs[0].settings]
+        shared = [{key: value for key, value in row.runs[0].settings.items() if key != "gamma"} for row in rows]
+        lines: dict[str, list[Row]] = {}
+        for row, own in zip(rows, differences(shared), strict=True):
+            words = " ".join(f"{key}={text(value)}" for key, value in own.items())
+            lines.setdefault(f"{title} {words}".rstrip(), []).append(row)
+        for label, line in lines.items():
+            if len(line) > 1:
+                yield label, sorted(line, key=lambda row: row.runs[0].settings["gamma"])
+
+
 def _over_tasks(boards: Sequence[Board], metric: str) -> tuple[str, Figure]:
     columns = min(2, len(boards))
     lines = math.ceil(len(boards) / columns)
     figure = Figure(figsize=(2.4 + 5.0 * columns, 0.6 + 3.4 * lines), layout="constrained")
     styles = _styles(boards)
-    for board, panel in zip(boards, _panels(figure, lines, columns, len(boards), sharey=True), strict=True):
+    panels = _panels(figure, lines, columns, len(boards), sharey=True)
+    for board, title, panel in zip(boards, told_apart(boards), panels, strict=True):
         for row in board.rows:
             values = np.array([run.result["curves"][metric] for run in row.runs], dtype=float)
             mean, tasks = values.mean(axis=0), np.arange(1, values.shape[1] + 1)
@@ -135,10 +145,10 @@ def _over_tasks(boards: Sequence[Board], metric: str) -> tuple[str, Figure]:
             if len(values) > 1:
                 spread = values.std(axis=0, ddof=1)
                 panel.fill_between(tasks, mean - spread, mean + spread, color=style["color"], alpha=0.15, linewidth=0)
-        panel.set_title(_title(board), fontsize=8)
+        panel.set_title(title, fontsize=8)
         panel.set_xlabel("task")
         panel.set_xticks(tasks)
-    panel.get_figure().supylabel(COLUMNS[metric].title, fontsize=10)  # type: ignore[union-attr]
+    figure.supylabel(COLUMNS[metric].title, fontsize=10)
     _legend(figure, boards)
     return "", figure
 
@@ -160,19 +170,18 @@ def _ink(value: float) -> str:
     return "white" if value < 60 else "black"
 
 
-def _trade(panel: Axes, board: Board, title: str, cost: Callable[[Row], float]) -> None:
-    styles = _styles([board])
+def _trade(panel: Axes, board: Board, styles: Styles, cost: Callable[[Row], float]) -> None:
     points = {row.name: (cost(row), _mean(row, "average_accuracy")) for row in board.rows}
     for row in board.rows:
         style = styles[row.name] | {"linestyle": "none"}
         panel.errorbar(*points[row.name], yerr=_deviation(row, "average_accuracy"), capsize=2, **style)
     steps = front([points[row.name] for row in board.ranked])
-    panel.step(*zip(*steps, strict=True), where="post", color="0.5", linewidth=0.8, zorder=0)
+    if steps:
+        panel.step(*zip(*steps, strict=True), where="post", color="0.5", linewidth=0.8, zorder=0)
     panel.set_xscale("log" if min(point[0] for point in points.values()) > 0 else "symlog")
     panel.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     panel.xaxis.set_major_formatter("{x:g}")
     panel.xaxis.set_minor_formatter(NullFormatter())
-    panel.set_xlabel(title)
 
 
 def _mean(row: Row, metric: str) -> float:
@@ -191,7 +200,7 @@ def _panels(figure: Figure, lines: int, columns: int, used: int, **shared: Any) 
     return list(panels[:used])
 
 
-def _styles(boards: Sequence[Board]) -> dict[str, dict[str, Any]]:
+def _styles(boards: Sequence[Board]) -> Styles:
     """The same look for a row in every panel."""
     names = sorted({row.name for board in boards for row in board.rows})
     return {name: _style(number) | {"label": name} for number, name in enumerate(names)}
@@ -211,10 +220,3 @@ def _legend(figure: Figure, boards: Sequence[Board]) -> None:
     names = [row.name for board in boards for row in board.rows if row.name in found]
     order = list(dict.fromkeys(names))
     figure.legend([found[name] for name in order], order, loc="outside right upper", fontsize=7)
-
-
-def _title(board: Board) -> str:
-    """Short enough for a panel: data set, tasks, and what the partition says of alpha or clients."""
-    shown = ("tasks", "clients", "alpha")
-    facts = [f"{key} {board.conditions[key]}" for key in shown if board.conditions.get(key) is not None]
-    return ", ".join([board.conditions["dataset"], *facts])

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import Board, Row, by_mean, telling, text
+from fcl_bench.leaderboard.boards import Board, Row, by_mean, told_apart
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
 from fcl_bench.leaderboard.statistics import Score
 
@@ -16,6 +16,7 @@ NOTE = (
     "± standard deviation over seeds; 95 %: bootstrap interval of the mean; p: paired t-test against the best method "
     "on the same seeds, Holm-corrected; an oracle is not compared."
 )
+UNEVEN = "Not all rows have the same seeds and streams: their means are not quite comparable."
 Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
 LEFT = ("method", "gamma", "facts")  # columns of words
 GAP, LONGEST_NAME = 2, 40
@@ -27,6 +28,8 @@ def show(boards: Sequence[Board], console: Console, columns: Sequence[str] = SHO
         console.print(Text(board.heading, "bold"), soft_wrap=True)
         console.print(Text(board.stream), soft_wrap=True)
         show_cells(cells(board, columns), console)
+        if board.uneven:
+            console.print(Text(UNEVEN), soft_wrap=not console.is_terminal)
         console.print()
     if len(boards) > 1:
         console.print(Text(f"overview: {COLUMNS[boards[0].sort].title}", "bold"))
@@ -47,14 +50,15 @@ def markdown(boards: Sequence[Board], columns: Sequence[str] = SHOWN) -> str:
     """An overview of several tables, then a heading, the settings of the stream and the table for each."""
     title = f"## Overview: {COLUMNS[boards[0].sort].title}"
     parts = [[title, markdown_cells(overview(boards))]] if len(boards) > 1 else []
-    parts += [[f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))] for board in boards]
+    for board in boards:
+        part = [f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))]
+        parts.append([*part, UNEVEN] if board.uneven else part)
     return "\n\n".join([*("\n\n".join(part) for part in parts), NOTE]) + "\n"
 
 
 def overview(boards: Sequence[Board]) -> Cells:
     """The metric of the order in all tables: a line per method, a column per table."""
-    keys = [key for key in telling(boards) if len({text(board.conditions[key]) for board in boards}) > 1]
-    titles = [", ".join(f"{key} {text(board.conditions[key])}" for key in keys) for board in boards]
+    titles = told_apart(boards, shortly=True)
     rows = [{row.name: row for row in board.rows} for board in boards]
     lines = [["method", *titles]]
     for oracles in (False, True):

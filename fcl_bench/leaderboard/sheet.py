@@ -13,7 +13,7 @@ COMPARISON = ("pairs", "difference", "p", "p_holm")
 
 def sheet(boards: Sequence[Board]) -> str:
     """The conditions that name a table, the method, every metric, and the comparison with the best."""
-    places = list(dict.fromkeys(key for board in boards for key in board.conditions if "." not in key))
+    places = list(dict.fromkeys(key for board in boards for key in board.conditions))
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
     metrics = [f"{metric}_{name}" for metric in COLUMNS for name in STATISTICS]

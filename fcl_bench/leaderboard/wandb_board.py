@@ -4,9 +4,12 @@ import csv
 import io
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+from PIL import Image
 
 from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.boards import Board
@@ -37,23 +40,31 @@ def publish(boards: Sequence[Board], files: dict[str, str], project: str, folder
             settings=patience(TIMEOUT),
         )
 
+    shown, run = dict(_pictures(boards)), None
     try:
         run = begun(None, start, lambda text: warnings.warn(f"The W&B leaderboard {text}", stacklevel=2))
         if run is None:
             return "W&B is disabled, so nothing was published."
         place = run.settings.sync_dir
         with data_dir(folder.absolute() / "wandb"):
-            within(TIMEOUT, _log, run, boards, files)
+            within(TIMEOUT, _log, run, boards, shown, files)
         within(1.5 * TIMEOUT, run.finish)
         return told(run, place)
     except Exception as error:
-        raise UserError(f"The leaderboard cannot be published to W&B ({error!r}): try WANDB_MODE=offline.") from error
+        if run is not None:
+            with suppress(Exception):
+                within(TIMEOUT, run.finish, 1)
+        raise UserError(f"The leaderboard cannot be published to W&B ({error!r}): leave --wandb out.") from error
 
 
-def _log(run: Any, boards: Sequence[Board], files: dict[str, str]) -> None:
+def _log(run: Any, boards: Sequence[Board], pictures: dict[str, Image.Image], files: dict[str, str]) -> None:
     import wandb
 
-    run.log({"leaderboard": wandb.Table(*_numbers(sheet(boards))), **dict(_shown(boards))})
+    tables = {"leaderboard": wandb.Table(*_numbers(sheet(boards)))}
+    for number, board in enumerate(boards, start=1):
+        titles, *lines = cells(board)
+        tables[f"board {number}: {board.heading}"] = wandb.Table([*titles], lines)
+    run.log(tables | {name: wandb.Image(picture) for name, picture in pictures.items()})
     for board in boards:
         for row in board.rows:
             run.summary[f"{board.heading}/{row.name}/{board.sort}"] = row.scores[board.sort].mean
@@ -65,18 +76,12 @@ def _log(run: Any, boards: Sequence[Board], files: dict[str, str]) -> None:
         run.log_artifact(artifact)
 
 
-def _shown(boards: Sequence[Board]) -> Iterator[tuple[str, Any]]:
-    """A table of words for every board, and the plots."""
-    import wandb
-
-    for number, board in enumerate(boards, start=1):
-        titles, *lines = cells(board)
-        yield f"board {number}: {board.heading}", wandb.Table([*titles], lines)
+def _pictures(boards: Sequence[Board]) -> Iterator[tuple[str, Image.Image]]:
     for kind in (curves, retention, pareto, matrix):
-        for number, (what, figure) in enumerate(kind(boards), start=1):
-            picture = io.BytesIO()
-            figure.savefig(picture, dpi=150)
-            yield f"{kind.__name__} {number}", wandb.Image(picture, caption=what or None)
+        for number, (_, figure) in enumerate(kind(boards), start=1):
+            drawn = io.BytesIO()
+            figure.savefig(drawn, dpi=150)
+            yield f"{kind.__name__} {number}", Image.open(drawn)
 
 
 def _numbers(text: str) -> tuple[list[str | int], list[list[str | float | None]]]:
