@@ -107,7 +107,7 @@ def test_bad_records_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
         r"The record \S+/cut/result\.json cannot be read \(.*\): remove it and run again\.",
         r"The record \S+/list/result\.json has schema None, but this version reads schema 1\.",
         r"The record \S+/old/result\.json has schema 0, but this version reads schema 1\.",
-        r"The record \S+/thin/result\.json is damaged \(metrics: there is no average_accuracy\): remove it and run .*\.",
+        r"The record \S+/thin/result\.json is damaged \(metrics: there is no average_accuracy\): remove it .*\.",
         r"There is no file or folder \S+/missing: name folders of runs, or records\.",
         r"Interrupted runs that are left out: 1\.",
     )
