@@ -110,7 +110,7 @@ def test_latex_compiles(tmp_path: Path) -> None:
     nasty = record("m", config__method__lr=r"a_b%c&d#e$f{g}h~i^j\k")
     (tmp_path / "table.tex").write_text(latex(made(*several(), nasty, record("m"))))
     (tmp_path / "paper.tex").write_text(
-        r"\documentclass{article}\usepackage{booktabs}\begin{document}\input{table}\end{document}"
+        r"\documentclass{article}\usepackage{booktabs,graphicx}\begin{document}\input{table}\end{document}"
     )
     words = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, timeout=60)

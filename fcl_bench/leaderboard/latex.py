@@ -6,13 +6,14 @@ from fcl_bench.leaderboard.boards import Board, Row, by_mean, telling, text
 from fcl_bench.leaderboard.columns import COLUMNS
 
 SYMBOLS = {"tasks": "$T$", "alpha": r"$\alpha$", "clients": "$K$"}
+MOST_COLUMNS = 7  # on a page; of wider tables the letters become smaller
 SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
     character: f"\\{character}" for character in "&%$#_{}"
 }
 
 
 def latex(boards: Sequence[Board]) -> str:
-    """Mean and deviation of the metric by which the tables are sorted; a document needs the package booktabs for it.
+    """Mean and deviation of the metric by which the tables are sorted; a document needs booktabs and graphicx for it.
 
     The best is bold, the second underlined; Improve says by how much of the second the best is better. Oracles come
     last, unranked.
@@ -22,17 +23,19 @@ def latex(boards: Sequence[Board]) -> str:
     oracles = by_mean(boards, oracles=True)
     titles = [SYMBOLS.get(key, escaped(key)) for key in leading]
     titles += [*map(escaped, names), "Improve", *(f"{escaped(name)} (oracle)" for name in oracles)]
+    wide = [r"\resizebox{\linewidth}{!}{%", "}"] if len(titles) > MOST_COLUMNS else []
     lines = [
-        r"% \usepackage{booktabs}",
+        r"% \usepackage{booktabs,graphicx}",
         r"\begin{table}[t]",
         r"\centering",
         rf"\caption{{{escaped(column.title)}: mean and standard deviation over seeds; best bold, second underlined.}}",
+        *wide[:1],
         rf"\begin{{tabular}}{{{'l' * len(leading)}{'r' * (len(titles) - len(leading))}}}",
         r"\toprule",
         f"{' & '.join(titles)} \\\\",
         r"\midrule",
         *(f"{' & '.join(_line(board, leading, names, oracles))} \\\\" for board in boards),
-        *(r"\bottomrule", r"\end{tabular}", r"\end{table}"),
+        *(r"\bottomrule", r"\end{tabular}", *wide[1:], r"\end{table}"),
     ]
     return "\n".join([*lines, ""])
 
