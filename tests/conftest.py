@@ -132,7 +132,10 @@ def checkout(tmp_path: Path) -> Path:
 
 def run_in(checkout: Path, module: str, *words: str) -> subprocess.CompletedProcess[str]:
     """``python -m MODULE WORDS`` in a copied checkout."""
-    environment = {**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"}
+    environment = {
+        **{**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
+        "PYTEST_ADDOPTS": "-n 0",  # this process is one of several already
+    }
     arguments = [sys.executable, "-m", module, *words]
     return subprocess.run(arguments, cwd=checkout, env=environment, capture_output=True, text=True)
 
