@@ -10,7 +10,7 @@ from torch.nn.functional import one_hot
 
 from benchmarks.harness import learn, make_world
 from benchmarks.measure import Row, best
-from fcl_bench.world import World
+from fcl_bench.run.scenario import World
 
 GAMMA, REPEATS = 1.0, 5
 RUN = ("method=afcl", f"method.gamma={GAMMA}", "stream=si_blurry", "stream.tasks=10")

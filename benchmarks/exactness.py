@@ -18,11 +18,11 @@ from omegaconf import OmegaConf
 from benchmarks.harness import learn, make_world
 from fcl_bench.federation import Client
 from fcl_bench.partition import Dirichlet
+from fcl_bench.run.scenario import World
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import SiBlurry
 from fcl_bench.transport import Request
 from fcl_bench.transport.in_process import InProcess
-from fcl_bench.world import World
 
 TOLERANCE = 1e-8
 

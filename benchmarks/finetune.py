@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from benchmarks.harness import learn, make_world
 from benchmarks.measure import Row, best
-from fcl_bench.world import World
+from fcl_bench.run.scenario import World
 
 ONE_CALL = (
     "method=finetune",

@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from benchmarks.measure import Row, best
-from fcl_bench.allocator import keep_freed_memory
-from fcl_bench.config import build, composed
+from fcl_bench.config.compose import build, composed
+from fcl_bench.data.features import BATCH, cached_inputs
+from fcl_bench.data.images import Pixels
 from fcl_bench.dataset import Dataset
-from fcl_bench.features import BATCH, cached_inputs
-from fcl_bench.images import Pixels
+from fcl_bench.run.allocator import keep_freed_memory
+from fcl_bench.run.scenario import deal
 from fcl_bench.threads import threads_for
-from fcl_bench.world import deal
 
 IMAGES, REPEATS = 1440, 5  # as many as digits, the smallest set of images, has for training
 

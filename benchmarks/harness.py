@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from fcl_bench.config import composed
+from fcl_bench.config.compose import composed
 from fcl_bench.federation import Meter
 from fcl_bench.method import Method
-from fcl_bench.world import World, deal, prepare
+from fcl_bench.run.scenario import World, deal, prepare
 
 
 def make_world(*overrides: str) -> World:

@@ -22,7 +22,7 @@ from benchmarks.plain import HEAD, Second
 from fcl_bench.federation import Meter
 from fcl_bench.method import Method
 from fcl_bench.methods.fedicarl import herded
-from fcl_bench.world import World
+from fcl_bench.run.scenario import World
 
 REPEATS = 7
 DATA = ("dataset=gaussian", "dataset.train_size=20000", "dataset.features=1280", "dataset.test_size=100")

@@ -10,9 +10,9 @@ from torch import nn
 
 from benchmarks.measure import Row, best
 from fcl_bench import Backbone, Client, Clients, Scores, Task
-from fcl_bench.config import composed
-from fcl_bench.console import View
-from fcl_bench.experiment import run
+from fcl_bench.cli.console import View
+from fcl_bench.config.compose import composed
+from fcl_bench.run.experiment import run
 
 TASKS, ROUNDS, CLIENTS, REPEATS = 2, 5, 1000, 3
 DATA = ("dataset=gaussian", "dataset.train_size=10000", "dataset.test_size=100", "dataset.features=8")

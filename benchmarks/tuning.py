@@ -11,11 +11,11 @@ from itertools import product
 import numpy as np
 
 from benchmarks.harness import learn, make_world
-from fcl_bench.config import build
-from fcl_bench.evaluate import predict
-from fcl_bench.images import Pixels
+from fcl_bench.config.compose import build
+from fcl_bench.data.images import Pixels
+from fcl_bench.run.evaluate import predict
+from fcl_bench.run.scenario import World
 from fcl_bench.stream import make_stream
-from fcl_bench.world import World
 
 SEED, SHARE = 0, 0.2
 

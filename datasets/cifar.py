@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import torch
 
+from fcl_bench.data.download import Source, unpack, verify
+from fcl_bench.data.images import Pixels, open_files
 from fcl_bench.dataset import Dataset, Samples
 from fcl_bench.datasets.class_folders import check_complete, list_halves, to_samples
 from fcl_bench.datasets.ordering import digest, name_order
-from fcl_bench.download import Source, unpack, verify
-from fcl_bench.images import Pixels, open_files
 
 PROBED = 64  # images of each half whose pixels are part of the fingerprint
 Half = tuple[Samples, list[str]]  # the samples and their names, "<class>/<file>"

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from fcl_bench.data.download import Source
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.cifar import Edition, load
-from fcl_bench.download import Source
 
 EDITION = Edition(
     source=Source(

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import numpy as np
 
+from fcl_bench.data.images import SUFFIXES, Files, ImageFiles
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.ordering import digest, hold_out, name_order
 from fcl_bench.errors import UserError
-from fcl_bench.images import SUFFIXES, Files, ImageFiles
 
 FINGERPRINTED = 256  # files per half whose contents enter a fingerprint, besides the names and sizes of all
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 
+from fcl_bench.data.images import Pixels
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.ordering import digest, hold_out
-from fcl_bench.images import Pixels
 
 TEST_RATIO = 0.2
 BRIGHTEST = 16

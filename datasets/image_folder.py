@@ -5,10 +5,10 @@ from typing import Annotated
 
 from pydantic import Field
 
+from fcl_bench.data.images import open_files
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.class_folders import as_dataset, divide, list_classes, list_halves, to_samples
 from fcl_bench.errors import UserError
-from fcl_bench.images import open_files
 
 
 def image_folder(name: str, data_dir: Path, root: Path, test_ratio: Annotated[float, Field(gt=0, lt=1)]) -> Dataset:

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
+from fcl_bench.data.download import Source, unpack, verify
+from fcl_bench.data.images import open_files
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.class_folders import as_dataset, check_complete, divide, list_classes, to_samples
-from fcl_bench.download import Source, unpack, verify
-from fcl_bench.images import open_files
 
 SOURCE = Source(
     url="https://people.eecs.berkeley.edu/~hendrycks/imagenet-r.tar",

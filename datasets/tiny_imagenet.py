@@ -4,11 +4,11 @@ import zlib
 from pathlib import Path
 from zipfile import BadZipFile
 
+from fcl_bench.data.download import Source
+from fcl_bench.data.images import Files, open_files
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.class_folders import Members, as_dataset, check_complete, to_samples
-from fcl_bench.download import Source
 from fcl_bench.errors import UserError
-from fcl_bench.images import Files, open_files
 
 SOURCE = Source(
     url="http://cs231n.stanford.edu/tiny-imagenet-200.zip",

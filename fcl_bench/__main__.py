@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and turn what goes wrong into one sentence and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-    from fcl_bench.verbs import VERBS, run
+    from fcl_bench.cli.verbs import VERBS, run
 
     try:
         if words and words[0] in VERBS:

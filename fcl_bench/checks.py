@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 
 from fcl_bench.averaging import Training
 from fcl_bench.backbone import Backbone
-from fcl_bench.config import build, composed, parameters
+from fcl_bench.config.compose import build, composed, parameters
 from fcl_bench.federation import Participation
 from fcl_bench.message import decode, encode, leaves
 from fcl_bench.method import Method, facts
@@ -210,7 +210,7 @@ def _where(one: Any, other: Any) -> str:
 
 def pytest_generate_tests(metafunc: Any) -> None:
     """Collected by pytest when this module is named: every check, for every method asked for by ``--method``."""
-    from fcl_bench.catalogue import catalogue
+    from fcl_bench.config.catalogue import catalogue
 
     names = metafunc.config.getoption("--method") or sorted(catalogue()["method"])
     cases = [(words, track, check) for name in names for words in variants(name) for track, check in trials(words)]

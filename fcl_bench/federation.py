@@ -120,6 +120,11 @@ class Clients:
         self._pending = self._carry_out(exchange, function, message)
         return self._pending
 
+    def tell(self, function: Callable[..., None], /, *message: Any) -> None:
+        """Run ``function(client[, message])`` at every client that takes part, now; no reply is wanted."""
+        self.map(function, *message)
+        self.finish()
+
     def finish(self) -> None:
         """Carry the exchange under way through to its end."""
         for _ in self._pending:

@@ -27,6 +27,7 @@ class Task:
     known: tuple[int, ...]  # classes of this task registered in earlier tasks
     new: tuple[int, ...]  # classes registered in this task
     seen: int  # classes registered so far
+    yielded: int = 0  # states of this task that `learn` handed out before it was interrupted; 0 unless it is resumed
 
     @property
     def classes(self) -> tuple[int, ...]:

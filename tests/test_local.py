@@ -4,7 +4,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fcl_bench.config import build, composed
+from fcl_bench.config.compose import build, composed
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, grown, masked_targets
 from fcl_bench.local import FabricFit, TrainerFit, shuffled

@@ -45,7 +45,7 @@ def test_a_convolution_is_work_at_every_pixel():
 ALLOCATION = """
 import ctypes, sys
 import torch
-from fcl_bench.allocator import keep_freed_memory
+from fcl_bench.run.allocator import keep_freed_memory
 
 class Info(ctypes.Structure):
     names = "arena ordblks smblks hblks hblkhd usmblks fsmblks uordblks fordblks keepcost"

@@ -46,7 +46,7 @@ def leaderboard(words: Sequence[str]) -> None:
 def plot(words: Sequence[str]) -> None:
     """Draw a figure of a paper from runs, as PNG, SVG or PDF."""
     from fcl_bench.leaderboard.plots import KINDS
-    from fcl_bench.stream_picture import save
+    from fcl_bench.leaderboard.stream_picture import save
 
     parser = argparse.ArgumentParser("python -m fcl_bench plot", description=plot.__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")

@@ -5,12 +5,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from fcl_bench.config.protocol import flattened
 from fcl_bench.leaderboard.boards import Board, Row, text
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.page_streams import pictures
 from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
 from fcl_bench.leaderboard.runs import Run
-from fcl_bench.protocol import flattened
 
 CURVES = ("average_accuracy", "retention", "stability", "plasticity")
 SIGNIFICANT, ORDERING = 6, 12  # digits of what is drawn; of what rows are sorted by

@@ -13,7 +13,7 @@ from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.boards import Board, Row, differences, text, told_apart
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.manifests import manifest
-from fcl_bench.stream_picture import dense, picture
+from fcl_bench.leaderboard.stream_picture import dense, picture
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; further methods get other lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")

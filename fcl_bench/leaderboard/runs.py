@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from fcl_bench.config import essence
+from fcl_bench.config.compose import essence
+from fcl_bench.config.protocol import flattened
 from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.columns import COLUMNS
-from fcl_bench.protocol import flattened
-from fcl_bench.result import Result, read_result
+from fcl_bench.run.result import Result, read_result
 
 Settings = dict[str, Any]  # by dotted names
 Number = Annotated[float, Field(allow_inf_nan=False)]

@@ -16,7 +16,7 @@ from fcl_bench.leaderboard.boards import Board
 from fcl_bench.leaderboard.plots import curves, matrix, pareto, retention
 from fcl_bench.leaderboard.render import cells
 from fcl_bench.leaderboard.sheet import sheet
-from fcl_bench.wandb_service import Mode, begun, data_dir, patience, told, within
+from fcl_bench.loggers.wandb_service import Mode, begun, data_dir, patience, told, within
 
 TIMEOUT = 60.0  # seconds to wait for the service, at the beginning and at the end
 

@@ -1,0 +1,145 @@
+"""Backbones, from two sides.
+
+:class:`BackboneConfig` is the node ``backbone`` of the configuration: which network, weights and transform. The harness
+computes with it what clients hold. :class:`Backbone` is what a method is given: how many features there are, and how to
+build the module that makes them from what clients hold.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from pydantic import PositiveFloat, PositiveInt
+from torch import Tensor, nn
+
+from fcl_bench.backbone.transforms import AUGMENTATIONS, Colour, Normalise, Transform
+from fcl_bench.backbone.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card, weight_files
+from fcl_bench.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Backbone:
+    """What a method knows of the backbone.
+
+    Each ``build()`` gives an independent module with the same initial weights, from inputs as clients hold them to
+    (n, features): the identity for a frozen backbone, as clients then hold features; the whole network for a trainable
+    one, as they then hold uint8 images.
+    """
+
+    features: int
+    trainable: bool = False
+    build: Callable[[], nn.Module] = nn.Identity
+
+
+@dataclass(frozen=True)
+class BackboneConfig:
+    """Any network of timm, or ``none``: raw pixels, or the ready-made features of a data set as they are.
+
+    ``input_size``, ``mean``, ``std`` and ``interpolation`` are those the network was trained with where they are None.
+    Resized images are ``rounded`` to whole grey levels, as Pillow does, or kept as they come out of the interpolation.
+    ``augment`` matters only while a trainable backbone trains, ``seed`` only to random weights.
+
+    ``stem: cifar`` begins a ResNet with a fresh 3x3 convolution and no pooling, for small images; ``width`` is how many
+    channels its first stage has, the next ones twice as many each. ``norm`` is what a trainable backbone has in place
+    of BatchNorm: GroupNorm, or BatchNorm with statistics and weights that stay as they were loaded.
+    """
+
+    name: str
+    weights: str = "none"
+    input_size: PositiveInt | None = None
+    mean: Colour | None = None
+    std: tuple[PositiveFloat, PositiveFloat, PositiveFloat] | None = None
+    interpolation: Literal["bilinear", "bicubic", "nearest"] | None = None
+    rounded: bool = True
+    trainable: bool = False
+    augment: Literal["none", "crop_flip", "crop_flip_brightness", "resized_crop_flip"] = "none"
+    seed: int = 0
+    stem: Literal["standard", "cifar"] = "standard"
+    norm: Literal["bn", "gn", "frozen_bn"] = "bn"
+    width: PositiveInt | None = None
+
+    def __post_init__(self) -> None:
+        if self.name == "none" and self.trainable:
+            raise ConfigError("backbone=none has nothing to train: set backbone.trainable=false.")
+        if self.weights == "bundled" and self.name != BUNDLED:
+            raise ConfigError(
+                f"backbone.weights=bundled exists for {BUNDLED} only: for another network set "
+                f"backbone=timm backbone.name={self.name}, which downloads weights."
+            )
+        self._check_changes()
+
+    def _check_changes(self) -> None:
+        """What a look at the settings alone can tell about changes to the network."""
+        if self.name == "none" and (self.stem != "standard" or self.width is not None):
+            raise ConfigError("backbone=none has no layers to change: set backbone.stem=standard backbone.width=null.")
+        if self.width is not None and self.weights != "none":
+            raise ConfigError(
+                f"backbone.width={self.width} makes a network that backbone.weights={self.weights} does not fit: "
+                "set backbone.weights=none or backbone.width=null."
+            )
+        if self.norm != "bn" and not self.trainable:
+            raise ConfigError(
+                f"backbone.norm={self.norm} is for training, but this backbone is frozen and its features need its own "
+                "BatchNorm: set backbone.norm=bn or backbone.trainable=true."
+            )
+        if self.norm == "frozen_bn" and self.weights == "none":
+            raise ConfigError(
+                "backbone.norm=frozen_bn keeps what BatchNorm has learnt, but with backbone.weights=none it has learnt "
+                "nothing: set backbone.weights to trained ones, or backbone.norm=gn."
+            )
+
+    def transform(self) -> Transform:
+        """What is done to images, with nothing left open."""
+        own = Transform(None, "bicubic", (0.5, 0.5, 0.5), (0.5, 0.5, 0.5))
+        if self.name != "none":
+            card = timm_card(self.name)
+            own = Transform(card.input_size[-1], card.interpolation, card.mean, card.std)
+            if card.fixed_input_size and self.input_size not in (None, own.size):
+                raise ConfigError(
+                    f"Expected backbone.input_size={own.size} (or null), the only size {self.name} accepts, "
+                    f"but got {self.input_size}."
+                )
+        return Transform(
+            self.input_size or own.size,
+            self.interpolation or own.interpolation,
+            self.mean or own.mean,
+            self.std or own.std,
+            self.rounded or self.trainable,  # clients keep images as bytes
+        )
+
+    def fingerprint(self) -> dict[str, object]:
+        """All that decides what clients hold: two equal ones, and equal data, give equal inputs."""
+        transform = asdict(self.transform())
+        if self.trainable:
+            return {key: transform[key] for key in ("size", "interpolation")}
+        known = {"network": TIMM_NAMES.get(self.name, self.name), **transform}
+        return known if self.name == "none" else known | {"weights": digest(self._initial())}
+
+    def files(self) -> tuple[Path, ...] | None:
+        """What :meth:`fingerprint` was read from; None where that is not known."""
+        return () if self.trainable or self.name == "none" else weight_files(self.name, self.weights)
+
+    def network(self) -> nn.Module:
+        """From resized uint8 images to (n, features); each call gives an independent module with the same weights."""
+        transform = self.transform()
+        return nn.Sequential(
+            OrderedDict(
+                augment=AUGMENTATIONS[self.augment](),
+                normalise=Normalise(transform.mean, transform.std),
+                model=nn.Flatten() if self.name == "none" else deepcopy(self._initial()),
+            )
+        )
+
+    @torch.no_grad()
+    def for_methods(self, inputs: Tensor) -> Backbone:
+        """The view of a method on this backbone, when clients hold rows of ``inputs``."""
+        if not self.trainable:
+            return Backbone(inputs.shape[1])
+        return Backbone(self.network().eval()(inputs[:1]).shape[1], True, self.network)
+
+    def _initial(self) -> nn.Module:
+        return load_network(self.name, self.weights, self.seed, self.stem, self.norm, self.width)

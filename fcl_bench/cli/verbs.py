@@ -1,0 +1,172 @@
+"""The verbs of the command line. Heavy modules are imported by the verb that needs them."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from fcl_bench.errors import ConfigError, UserError, choices
+
+SWEEP, HELP = {"-m", "--multirun"}, {"-h", "--help"}
+OPTIONS = (  # of Hydra
+    *("--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--help", "--hydra-help"),
+    *("--info", "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version"),
+)
+
+
+def run(words: list[str]) -> None:
+    """``python -m fcl_bench OVERRIDES``: a run, or with ``-m`` a sweep, in which one failure does not stop the rest."""
+    import hydra
+
+    from fcl_bench.cli.job import Job
+    from fcl_bench.config.compose import search_path
+    from fcl_bench.config.explain import explained
+
+    _check_options(words)
+    if HELP & set(words):
+        words = ["method=afcl", *words]  # if none is given, any will do to show the settings
+    words = sorted(words, key=lambda word: word not in SWEEP | HELP)  # Hydra does not find them between settings
+    sweep = bool(SWEEP & set(words))
+    if sweep:
+        from fcl_bench.cli.sweep import install
+
+        install()
+    job = Job()
+    main = hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")(job)
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
+    sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
+    try:
+        with explained(VERBS):
+            main()
+    except OSError as error:  # of the file that Hydra writes about a sweep
+        raise UserError(
+            f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder."
+        ) from error
+    if job.error:
+        raise job.error
+
+
+def _check_options(words: list[str]) -> None:
+    for word in words:
+        option = word.partition("=")[0]
+        if option.startswith("--") and option not in OPTIONS:
+            options = choices(option, OPTIONS)
+            raise ConfigError(
+                f"There is no option {option}: settings are key=value, without dashes; options are {options}."
+            )
+
+
+def _swept(word: str) -> str:
+    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
+    key, _, value = word.partition("=")
+    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
+    return f"{key}=choice({value})" if plain else word
+
+
+def list_choices(words: list[str]) -> None:
+    """Every choice of every group, with the first line of its YAML."""
+    argparse.ArgumentParser("python -m fcl_bench list", description=list_choices.__doc__).parse_args(words)
+    from fcl_bench.config.catalogue import catalogue
+
+    for group, entries in catalogue().items():
+        print(group)
+        for name, line in entries.items():
+            print(f"  {name:<22} {line}")
+
+
+def show_stream(words: list[str]) -> None:
+    """Print who holds which classes when, and save a picture of it."""
+    parser = argparse.ArgumentParser("python -m fcl_bench stream", description=show_stream.__doc__)
+    parser.add_argument("--out", type=Path, default=Path("stream.png"), help="picture to write (.png or .svg)")
+    parser.add_argument("overrides", nargs="*", help="as for a run, e.g. dataset=cifar100 stream.tasks=10")
+    options = parser.parse_args(words)
+    from rich.console import Console
+
+    from fcl_bench.config.compose import composed
+    from fcl_bench.files import writing_to
+    from fcl_bench.leaderboard.stream_picture import dense, picture, save, table
+    from fcl_bench.run.scenario import deal
+
+    with_method = any(word.startswith("method=") for word in options.overrides)
+    config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
+    dealt = deal(config)
+    stream = dealt.stream
+    Console(highlight=False).print(table(stream, dealt.dataset.classes))
+    with writing_to(options.out.parent, "--out"):
+        save(picture(dense(stream.counts, len(stream.tasks), stream.clients)), options.out)
+    print(f"stream {stream.hash[:8]}, picture: {options.out}")
+
+
+def show_cache(words: list[str]) -> None:
+    """List the feature cache, or clear it (all of it, or the entries whose name contains --only)."""
+    parser = argparse.ArgumentParser("python -m fcl_bench cache", description=show_cache.__doc__)
+    parser.add_argument("action", nargs="?", choices=["list", "clear"], default="list")
+    parser.add_argument("--only", default="", metavar="TEXT", help="entries whose name contains this, e.g. a data set")
+    parser.add_argument("--cache-dir", type=Path, help="where it lies, if not in the user's cache folder")
+    options = parser.parse_args(words)
+    from fcl_bench.data.cache import clear, default_folder, entries
+    from fcl_bench.run.identity import forget
+
+    folder = options.cache_dir or default_folder()
+    total = 0
+    chosen = [entry for entry in entries(folder) if options.only in entry.folder.name]
+    for entry in chosen:
+        size, state = entry.size, "complete" if entry.complete else "partial"
+        line = f"{size / 1e6:>10.1f} MB  {state:<8}  {entry.age / 86400:>5.1f} days  {entry.folder.name}"
+        if options.action == "list" or clear([entry]):
+            total += size
+            print(line)
+    if options.action == "clear" and not options.only:
+        forget(folder)
+    print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
+
+
+def show_method(words: list[str]) -> None:
+    """Show a method: its card, its hyper-parameters and what it declares about itself."""
+    parser = argparse.ArgumentParser("python -m fcl_bench show", description=show_method.__doc__)
+    parser.add_argument("method", metavar="METHOD", help="one that python -m fcl_bench list names")
+    parser.add_argument("overrides", nargs="*", help="as for a run, e.g. method.lr=0.1")
+    options = parser.parse_args(words)
+    from fcl_bench.cli.show import described
+
+    print(described(options.method, options.overrides))
+
+
+def add_method(words: list[str]) -> None:
+    """Write the files of a new method, which runs as it is: class, configuration and test."""
+    parser = argparse.ArgumentParser("python -m fcl_bench new-method", description=add_method.__doc__)
+    parser.add_argument("name", metavar="NAME", help="in snake_case, e.g. my_method")
+    parser.add_argument("--root", type=Path, metavar="DIR", help="another checkout than the one in use")
+    options = parser.parse_args(words)
+    from fcl_bench.cli.new_method import new_method
+
+    for path in new_method(options.name, options.root or Path(__file__).parents[2]):
+        print(path)
+    print(f"\nNext:\n  python -m fcl_bench method={options.name}")
+    print(f"  pytest --pyargs fcl_bench.checks --method={options.name}")
+
+
+def show_leaderboard(words: list[str]) -> None:
+    """Compare runs."""
+    from fcl_bench.leaderboard.command import leaderboard
+
+    leaderboard(words)
+
+
+def plot_runs(words: list[str]) -> None:
+    """Draw runs."""
+    from fcl_bench.leaderboard.command import plot
+
+    plot(words)
+
+
+VERBS: dict[str, Callable[[list[str]], None]] = {
+    "list": list_choices,
+    "show": show_method,
+    "stream": show_stream,
+    "cache": show_cache,
+    "new-method": add_method,
+    "leaderboard": show_leaderboard,
+    "plot": plot_runs,
+}

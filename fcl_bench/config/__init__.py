@@ -1,0 +1,1 @@
+"""The configuration: which choices there are, how Hydra composes them, and what is said about wrong ones."""

@@ -1,0 +1,185 @@
+"""The configuration: composed by Hydra, checked against the signatures of what it names, never rewritten.
+
+Every node with a ``_target_`` is checked before anything is built: an unknown key is named with the closest known one,
+and each value must fit the type annotation of its parameter (pydantic reads ranges and choices from there).
+"""
+
+import hashlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from pydoc import ErrorDuringImport, locate
+from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
+
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import InstantiationException
+from hydra.utils import instantiate
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
+
+from fcl_bench.config.catalogue import GROUPS, packages
+from fcl_bench.config.explain import explained
+from fcl_bench.config.protocol import check_protocol
+from fcl_bench.errors import ConfigError, UserError, choices
+
+ROOT: dict[str, Any] = {
+    "seed": Annotated[int, Field(ge=0, lt=2**63)],
+    "output_dir": Path,
+    "data_dir": Path,
+    "cache_dir": Path | None,
+    "resume": bool,
+    "limit_train": PositiveInt | None,
+    "limit_test": PositiveInt | None,
+    "protocol": str | None,
+}
+WHOLE = ("protocol", "experiment")  # groups that set others
+NODES = [*(group for group in GROUPS if group not in (*WHOLE, "method")), "budget", "federation", "method"]
+NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}  # cannot change what is computed
+NOT_RESULT_ANYWHERE = {"data_dir", "download", "accelerator"}
+HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
+SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
+
+
+def search_path() -> list[str]:
+    """The override that lets Hydra find the configuration of installed third parties."""
+    return [f"hydra.searchpath=[{','.join(f'pkg://{package}' for package in packages()[1:])}]"]
+
+
+def composed(*overrides: str) -> DictConfig:
+    """The configuration for some overrides, checked; what ``python -m fcl_bench OVERRIDES`` would run."""
+    GlobalHydra.instance().clear()
+    with explained(), initialize_config_module("fcl_bench.configs", version_base="1.3"):
+        config = compose("config", overrides=[*search_path(), *overrides])
+    check(config)
+    return config
+
+
+def check(config: DictConfig) -> None:
+    """Raise a :class:`ConfigError` for the first value that does not fit."""
+    for name in map(str, config):
+        if name not in ROOT and name not in NODES:
+            raise ConfigError(f"There is no setting '{name}'; a run has: {choices(name, [*ROOT, *NODES])}.")
+    for name, annotation in ROOT.items():
+        _fitting(_value(config, name, name), annotation, name)
+    for name in NODES:  # the method last, as it refers to others: a wrong value is named where it was given
+        _check_node(_value(config, name, name), name)
+    if config.backbone.trainable and getattr(_target(config.method), "needs_frozen_backbone", False):
+        raise ConfigError(
+            f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
+            "but got backbone.trainable=true: set backbone.trainable=false."
+        )
+    if config.protocol is not None:
+        check_protocol(config)
+
+
+def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
+    """What the node describes, with further arguments; values arrive as their annotations say, a path as a ``Path``."""
+    hints = dict(parameters(_target(node)))
+    typed = {key: _fitting(node[key], hints[key], key) for key in map(str, node) if key in hints}
+    plain = {key: value for key, value in typed.items() if not OmegaConf.is_config(value)}
+    try:
+        return instantiate(node, *arguments, _convert_="all", **plain, **keywords)
+    except InstantiationException as error:
+        if isinstance(error.__cause__, UserError):
+            raise error.__cause__ from None
+        raise
+
+
+def run_id(config: DictConfig) -> str:
+    """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
+    content: Any = OmegaConf.to_container(config, resolve=True)
+    content = essence({key: value for key, value in content.items() if key not in NOT_RESULT})
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return f"seed{config.seed}-{digest[:8]}"
+
+
+def method_name(config: DictConfig) -> str:
+    """The name of a method in folders and tables: that of its file."""
+    return config.method["_target_"].split(".")[-2]
+
+
+def essence(value: Any) -> Any:
+    """What of a value can change a result; 1.0 is 1."""
+    if isinstance(value, dict):
+        return {key: essence(child) for key, child in value.items() if key not in NOT_RESULT_ANYWHERE}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _check_node(node: Any, path: str) -> None:
+    if not isinstance(node, DictConfig):
+        raise ConfigError(f"Expected {path} to be a group of settings, but got {node!r}.")
+    if "_target_" in node:
+        known = dict(parameters(_target(node)))
+        for key in map(str, node):
+            place = f"{path}.{key}"
+            if key in HYDRA_KEYS or place in SUGGESTIONS:
+                continue
+            if key not in known:
+                raise ConfigError(f"There is no setting '{place}'; {path} has: {choices(key, known)}.")
+            _fitting(_value(node, key, place), known[key], place)
+    for key in map(str, node):
+        child = _value(node, key, f"{path}.{key}")
+        if isinstance(child, DictConfig):
+            _check_node(child, f"{path}.{key}")
+
+
+def _target(node: DictConfig) -> Callable[..., Any]:
+    """What ``_target_`` names."""
+    name = node.get("_target_", "nothing")
+    try:
+        found = locate(name)
+    except ErrorDuringImport as error:
+        raise ConfigError(f"Cannot import _target_={name}: {error.value!r}.") from error
+    if not callable(found) or "." not in name:
+        raise ConfigError(f"Expected _target_ to be module.name of a class or function, but got {name}.")
+    return found
+
+
+def parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+    """Names and annotations of what the target accepts by keyword, those of ``**settings: Unpack[...]`` included."""
+    function = target.__init__ if inspect.isclass(target) else target
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(target).parameters.values():
+        hint = hints.get(parameter.name, Any)
+        if get_origin(hint) is Unpack:
+            yield from get_type_hints(get_args(hint)[0], include_extras=True).items()
+        else:
+            yield parameter.name, hint
+
+
+def _value(node: DictConfig, key: Any, path: str) -> Any:
+    if key not in node:
+        raise ConfigError(f"No {path} was given: add {path}=VALUE.")
+    try:
+        return node[key]
+    except OmegaConfBaseException as error:
+        raise ConfigError(f"{str(error).splitlines()[0]}, for {path}.") from None
+
+
+def _fitting(value: Any, annotation: Any, path: str) -> Any:
+    """A plain value as the type of its annotation; nested nodes are checked against their own target."""
+    if isinstance(value, DictConfig):
+        return value
+    if OmegaConf.is_config(value):
+        value = OmegaConf.to_container(value)
+    try:
+        adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+    except Exception:  # an annotation pydantic has no schema for says nothing about plain values
+        return value
+    try:
+        return adapter.validate_json(json.dumps(value), strict=True)  # as JSON: strict, but a path may be a string
+    except ValidationError as error:
+        raise ConfigError(f"Expected {path} to be {_wanted(error, value)}, but got {value!r}.") from None
+
+
+def _wanted(error: ValidationError, value: Any) -> str:
+    """What pydantic says is allowed; of several names the closest first."""
+    first = error.errors()[0]
+    if first["type"] == "literal_error":
+        names = re.findall(r"'(.*?)'", first["ctx"]["expected"])
+        return f"one of {choices(value, names)}"
+    return first["msg"].removeprefix("Input should be ").split(", ")[0]

@@ -1,0 +1,42 @@
+"""Who is told how a run goes on, such as the console."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from fcl_bench.federation import Exchange
+from fcl_bench.run.result import Result
+from fcl_bench.run.scenario import World
+from fcl_bench.stream import Task
+
+
+class Observer(Protocol):
+    """Told what happens by :func:`fcl_bench.run.experiment.run`."""
+
+    def filling(self, what: str) -> Callable[[int, int], None]:
+        """Give a function that is told (rows done, rows in all) while inputs are computed."""
+        ...
+
+    def begin(self, world: World, method: Any, finished: int) -> None:
+        """Learning begins; some tasks may be finished."""
+        ...
+
+    def answered(self, exchange: Exchange) -> None:
+        """A client has answered."""
+        ...
+
+    def round(self) -> None:
+        """The method has handed out a model."""
+        ...
+
+    def learned(self, task: Task, result: Result) -> None:
+        """A task is over."""
+        ...
+
+    def finished_before(self, result: Result, folder: Path) -> None:
+        """Nothing was left to do."""
+        ...
+
+    def end(self, result: Result, folder: Path) -> None:
+        """The run is complete."""
+        ...

@@ -1,0 +1,134 @@
+"""The run folder: write, read, resume. Its layout is public; every file appears whole or not at all."""
+
+import io
+import json
+import math
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from filelock import FileLock, Timeout
+from omegaconf import DictConfig, OmegaConf
+
+from fcl_bench import stream as streams
+from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.federation import Exchange
+from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.message import decode, encode
+from fcl_bench.run.folder import RunFolder
+from fcl_bench.run.result import Result
+from fcl_bench.run.summary import Checkpoint, summarise
+from fcl_bench.stream import Stream
+
+
+class Record(RunFolder):
+    """One run's folder, to write into."""
+
+    def __init__(self, config: DictConfig, identity: str, command: str | None):
+        """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
+        super().__init__(config)
+        self.identity, self.command = identity, command
+
+    def finished(self) -> Result | None:
+        """The result, if this very run was completed before."""
+        return self.completed(self.identity)
+
+    @contextmanager
+    def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
+        """Begin to write into the folder, which is this process's own until the end.
+
+        From here on ``result.json`` says "interrupted" until the run is complete, whatever ends it.
+        """
+        self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
+        self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), (), {})
+        self.refuse_another_run(self.identity)
+        new = not self.folder.exists()
+        with self._locked():
+            try:
+                self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
+                with writing_to(self.folder, "output_dir"):
+                    streams.save(stream, self.folder)
+                if not self.config.resume or self.result() is None:
+                    self._save_result("interrupted")
+                yield
+            except ConfigError:
+                if new:
+                    shutil.rmtree(self.folder)
+                raise
+
+    def restore(self, start: Checkpoint, facts: dict[str, bool]) -> Checkpoint:
+        """The last checkpoint, or else ``start``; exchanges of an unfinished task are struck from the log."""
+        path = self.folder / "checkpoint" / "checkpoint.safetensors"
+        if not self.config.resume:
+            path.unlink(missing_ok=True)
+        elif path.exists():
+            try:
+                start = decode(path.read_bytes())
+            except Exception as error:
+                raise UserError(
+                    f"The checkpoint {path} cannot be read ({error}): remove it, or set resume=false."
+                ) from error
+        log = self.folder / "exchanges.jsonl"
+        lines = log.read_text().splitlines() if log.exists() else []
+        kept = [line for line in lines if _task(line) < len(start.costs)]
+        self._write("exchanges.jsonl", "".join(f"{line}\n" for line in kept).encode())
+        self._checkpoint, self._facts = start, facts
+        return start
+
+    def save(self, checkpoint: Checkpoint) -> Result:
+        """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
+        self._checkpoint = checkpoint
+        predictions = io.BytesIO()
+        arrays: dict[str, Any] = {f"predictions_{name}": rows.numpy() for name, rows in checkpoint.others.items()}
+        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets, **arrays)
+        self._write("predictions.npz", predictions.getvalue())
+        result = self._save_result("interrupted")
+        self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))
+        return result
+
+    def complete(self) -> Result:
+        """The last word."""
+        return self._save_result("complete")
+
+    def log_exchange(self, exchange: Exchange) -> None:
+        """One line in ``exchanges.jsonl``."""
+        with writing_to(self.folder, "output_dir"), (self.folder / "exchanges.jsonl").open("a") as file:
+            file.write(json.dumps(asdict(exchange)) + "\n")
+
+    def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
+        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
+        result |= {"command": self.command, "inputs": self.identity, "status": status}
+        self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
+        return result
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock = FileLock(self.folder / ".lock")
+        with writing_to(self.folder, "output_dir"):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            try:
+                lock.acquire(timeout=0)
+            except Timeout:
+                raise UserError(f"Another process is at work on this run, in {self.folder}: wait for it.") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.folder / name
+        with writing_to(self.folder, "output_dir"):
+            path.parent.mkdir(exist_ok=True)
+            write_atomically(path, data)
+
+
+def _task(line: str) -> float:
+    """The task of a logged exchange; that of a line which was cut off by a full disk never ends."""
+    try:
+        return json.loads(line)["task"]
+    except ValueError:
+        return math.inf

@@ -1,0 +1,288 @@
+"""The command line: what it says to bad input, its verbs, and Ctrl-C."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents
+from PIL import Image
+
+from fcl_bench.cli.verbs import VERBS
+from fcl_bench.datasets.gaussian import Clouds, gaussian
+from fcl_bench.message import decode
+
+CONFIGS = Path(__file__).parents[2] / "configs"
+A = "method=afcl"
+F = "method=finetune"
+
+WRONG = {  # the words after those of a tiny run -> what the one line must say, the closest name first
+    "method=fientune": "There is no method 'fientune'; choose from: finetune, afcl, derpp, ",
+    f"{A} dataset=cifar1000": "There is no dataset 'cifar1000'; choose from: cifar100, cifar10, digits, ",
+    f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, ",
+    f"{A} experiment=afcl_cifar10": "There is no experiment 'afcl_cifar10'; choose from: afcl_cifar100, ",
+    f"{A} strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
+    f"{A} +strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
+    f"{A} method.gama=1": "There is no setting 'method.gama'; method has: gamma, form.",
+    f"{A} +method.gama=1": "There is no setting 'method.gama'; method has: gamma, ",
+    f"{F} method.optimizer.momentu=0": "There is no setting 'method.optimizer.momentu'; method.optimizer has: moment",
+    f"{A} method.form=statistic": "Expected method.form to be one of statistics, recursive, but got 'statistic'.",
+    f"{F} local.accelerator=cud": "Expected local.accelerator to be one of cuda, auto, cpu, gpu, mps, but got 'cud'.",
+    f"{A} method.gamma=-1": "Expected method.gamma to be greater than or equal to 0, but got -1.",
+    f"{A} method.gamma=nan": "Expected method.gamma to be a finite number, but got nan.",
+    f"{A} method.gamma=null": "Expected method.gamma to be a valid number, but got None.",
+    f"{A} partition.alpha=0": "Expected partition.alpha to be greater than 0, but got 0.",
+    f"{A} partition.alpha=-0.5": "Expected partition.alpha to be greater than 0, but got -0.5.",
+    f"{A} partition.clients=241": "Expected partition.clients to be at most 240, the number of training samples, but ",
+    f"{A} stream.tasks=7": "Expected stream.tasks to be at most 6, the number of classes of the data, but got 7.",
+    f"{A} stream.tasks=[1,2]": "Expected stream.tasks to be a valid integer, but got [1, 2].",
+    f"{A} dataset.classes=61": "Expected dataset.train_size and dataset.test_size to be at least dataset.classes=61, ",
+    f"{F} method.rounds=abc": "Expected method.rounds to be a valid integer, but got 'abc'.",
+    f"{F} method.rounds=1.5": "Expected method.rounds to be a valid integer, but got 1.5.",
+    f"{F} method.rounds='5'": "Expected method.rounds to be a valid integer, but got '5'.",
+    f"{A} seed=-1": "Expected seed to be greater than or equal to 0, but got -1.",
+    f"{A} seed=${{nothing}}": "Interpolation key 'nothing' not found, for seed.",
+    f"{A} ~seed": "No seed was given: add seed=VALUE.",
+    f"{A} resume=maybe": "Expected resume to be a valid boolean, but got 'maybe'.",
+    f"{A} resume=no": "Expected resume to be a valid boolean, but got 'no'.",
+    f"{A} limit_train=0": "Expected limit_train to be greater than 0, but got 0.",
+    f"{A} data_dir=null": "Expected data_dir to be a valid string, but got None.",
+    f"{A} federation.participation=0": "Expected federation.participation to be greater than 0, but got 0.",
+    f"{A} federation.dropout=1": "Expected federation.dropout to be less than 1, but got 1.",
+    f"{A} ++federation=3": "Expected federation to be a group of settings, but got 3.",
+    f"{A} backbone.trainable=true": "Expected a frozen backbone for method=afcl, ",
+    f"{A} backbone=timm": "No backbone.name was given: add backbone.name=VALUE.",
+    f"{A} method._target_=fcl_bench.methods.afcl.A": "Expected _target_ to be module.name of a class or function, but ",
+    f"{A} seed": "Cannot read 'seed': expected key=value, ",
+    "leaderbord": "Cannot read 'leaderbord': expected key=value, with quotes around special characters, "
+    "or first of all one of leaderboard, cache, list, new-method, plot, show, stream.",
+    f"{A} seed=1,2": "Ambiguous value for argument 'seed=1,2': add -m for a sweep over these values, ",
+    f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
+    "--method=afcl": "There is no option --method: settings are key=value, without dashes; options are --cfg, ",
+    "method=null": "Config group override must be a string or a list. Got NoneType.",
+    "": "No method was given: add method=NAME, one of afcl, derpp, ",
+    "protocol=frozen_v1 method=finetune method.rounds=3": "protocol=frozen_v1 fixes method.rounds=20, but got 3: "
+    "leave this setting alone, or leave the protocol out.",
+    "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1.",
+    "method=finetune method.schedule=cosin": "Expected method.schedule to be one of cosine, constant, step, but got ",
+    "method=fedewc method.penalty=-1": "Expected method.penalty to be greater than or equal to 0, but got -1.",
+    "method=fedicarl method.memory_size=0": "Expected method.memory_size to be greater than 0, but got 0.",
+    "method=fedlwf method.variant=targetrepo": "Expected method.variant to be one of target_repo, corrected, but got ",
+    "method=fedncm backbone.trainable=true": "Expected a frozen backbone for method=fedncm, ",
+    "method=scaffold method.optimizer.momentum=0.9": "SCAFFOLD needs plain SGD, but method.optimizer has momentum: ",
+}
+
+
+@pytest.mark.parametrize(("words", "message"), WRONG.items(), ids=[words or "nothing" for words in WRONG])
+def test_a_wrong_name_or_value_ends_with_one_line_and_nothing_is_written(
+    tiny: Command, output_dir: Path, words: str, message: str
+) -> None:
+    refused = tiny(*words.split())
+    assert (refused.code, refused.out) == (2, "")
+    assert refused.err.startswith(f"fcl_bench: {message}")
+    assert refused.err.endswith(".\n")
+    assert refused.err.count("\n") == 1
+    assert not output_dir.exists()
+
+
+SINGULAR = ("method=afcl", "method.gamma=0", "dataset.train_size=30", "dataset.features=40")
+
+
+def test_least_squares_without_enough_data_takes_the_minimum_norm_solution_and_says_so(tiny: Command) -> None:
+    done = tiny(*SINGULAR)
+    assert done.code == 0
+    assert "warning: With gamma=0 the Gram matrix of all data so far is singular: taking the minimum-norm" in done.err
+    data = gaussian("gaussian", Path(), 6, 30, 60, 40, separation=4.0, data_seed=0)
+    train, test = (half.read(np.arange(len(half.labels))).double().numpy() for half in (data.train, data.test))
+    order = np.load(done.folder / "stream.npz")["order"]  # all 30 samples are dealt by the end
+    expected = np.linalg.lstsq(train, (data.train.labels[:, None] == order).astype(float), rcond=None)[0]
+    state = decode((done.folder / "checkpoint" / "checkpoint.safetensors").read_bytes()).state
+    np.testing.assert_allclose(state.weights, expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(done.predictions[-1], order[(test @ expected).argmax(axis=1)])
+
+
+def test_the_recursive_form_cannot_do_without_regulariser_and_says_what_to_do(tiny: Command) -> None:
+    failed = tiny(*SINGULAR, "method.form=recursive")
+    assert failed.code == 1
+    message = r"fcl_bench: .*client \d \(\d+ samples, 40 features\) is singular: raise method.gamma, or set .*\n"
+    assert re.fullmatch(message, failed.err)
+
+
+def make_missing(folder: Path) -> None:
+    pass
+
+
+def make_truncated(folder: Path) -> None:
+    (folder / "cifar100.zip").write_bytes(b"PK\x03\x04" + bytes(100))
+
+
+def make_wrong_checksum(folder: Path) -> None:
+    with tarfile.open(folder / "cifar-100-python.tar.gz", "w:gz") as archive:
+        archive.add(__file__, "cifar-100-python/train")
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (make_missing, "Found none of .* in DIR, and downloads are off .*"),
+        (make_truncated, r"Cannot open DIR/cifar100.zip \(.*\); if it is damaged or incomplete, replace it by .*"),
+        (make_wrong_checksum, "DIR/cifar-100-python.tar.gz has a wrong checksum .* Delete it, then run again .*"),
+    ],
+)
+def test_bad_data_files_end_with_one_line(tiny: Command, tmp_path: Path, make: Callable, message: str) -> None:
+    make(tmp_path)
+    words = ("method=afcl", "dataset=cifar100", "dataset.download=false", f"data_dir={tmp_path}")
+    failed = command(*words, f"output_dir={tmp_path}/runs")
+    assert failed.code == 1
+    assert re.fullmatch(f"fcl_bench: {message.replace('DIR', str(tmp_path))}\n", failed.err)
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_unreadable_image_is_named(tmp_path: Path) -> None:
+    for name in ("ape", "bee"):
+        for number in range(5):
+            (tmp_path / "images" / name).mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8, 8)).save(tmp_path / "images" / name / f"{number}.png")
+    (tmp_path / "images" / "bee" / "3.png").write_bytes(b"not a picture")
+    words = ("method=afcl", "dataset=image_folder", "backbone=none", "stream.tasks=2", "partition.clients=2")
+    folders = (f"data_dir={tmp_path}", f"output_dir={tmp_path}/runs", f"cache_dir={tmp_path}/cache")
+    failed = command(*words, *folders)
+    assert failed.code == 1
+    assert re.fullmatch(r"fcl_bench: Cannot read the image bee/3.png of \S+ \(.*\); replace it .*\n", failed.err)
+
+
+def test_features_that_are_not_finite_are_named_by_sample(
+    tiny: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = Clouds.read
+
+    def damaged(self: Clouds, indices: np.ndarray) -> torch.Tensor:
+        features = read(self, indices)
+        features[indices == 17, 3] = torch.nan
+        return features
+
+    monkeypatch.setattr(Clouds, "read", damaged)
+    failed = tiny("method=afcl", f"cache_dir={tmp_path}/cache")
+    assert failed.code == 1
+    assert re.fullmatch(r"fcl_bench: The features of train sample 17 of gaussian are not finite .*\n", failed.err)
+
+
+def test_an_output_folder_that_cannot_be_written_is_named(tiny: Command, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    failed = tiny("method=afcl", f"output_dir={tmp_path}/file")
+    assert failed.code == 1
+    assert re.fullmatch(
+        rf"fcl_bench: Cannot write to {tmp_path}/file/\S+: Not a directory; .*set output_dir=.*\n", failed.err
+    )
+
+
+def test_list_names_every_choice_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    code = "import sys; from fcl_bench.__main__ import main; main(['list']); print(*sys.modules)"
+    told = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    *lines, modules = told.stdout.splitlines()
+    listed: dict[str, dict[str, str]] = {}
+    for line in lines:
+        if line.startswith("  "):
+            name, _, description = line.strip().partition(" ")
+            listed[group][name] = description.strip()  # noqa: F821 (the heading comes first)
+        else:
+            group = line
+            listed[group] = {}
+    for path in CONFIGS.glob("*/*.yaml"):
+        assert len(listed[path.parent.name].pop(path.stem)) > 15
+    assert not any(listed.values())
+    assert not {"torch", "hydra", "numpy", "lightning"} & set(modules.split())
+
+
+def test_a_reader_that_leaves_early_is_no_error() -> None:
+    listing = subprocess.Popen([sys.executable, "-m", "fcl_bench", "list"], stdout=-1, stderr=-1)
+    assert listing.stdout is not None
+    assert listing.stderr is not None
+    listing.stdout.close()
+    with listing.stderr:
+        assert listing.stderr.read() == b""
+    assert listing.wait() == 1
+
+
+def test_help_names_groups_and_examples() -> None:
+    told = command("--help")
+    assert told.code == 0
+    assert all(
+        f"{group.name}: " in told.out for group in CONFIGS.iterdir() if group.is_dir() and any(group.glob("*.yaml"))
+    )
+    assert len(re.findall(r"^  python -m fcl_bench .*method=", told.out, re.MULTILINE)) == 3
+    assert "seed: 1" in told.out
+    assert "rounds: 20" in command("method=finetune", "--help", "seed=2").out
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_verbs_have_help_and_refuse_what_they_do_not_know(verb: str) -> None:
+    assert f"usage: python -m fcl_bench {verb}" in command(verb, "--help").out
+    assert command(verb, "--nonsense").code == 2
+    assert re.search(rf"^Also: .*\b{verb}\b", command("--help").out, re.MULTILINE)
+
+
+def test_stream_prints_a_table_and_saves_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = command("stream", *TINY)
+    assert told.code == 0, told.err
+    rows = [line.split() for line in told.out.splitlines()]
+    totals = [int(row[2]) for row in rows if row[1:2] == ["all"]]
+    shares = [int(row[1]) for row in rows if len(row) > 4 and row[0] in ("0", "1", "2") and row[1] != "all"]
+    assert (len(totals), sum(totals), len(shares), sum(shares)) == (3, 240, 9, 240)
+    with Image.open(tmp_path / "stream.png") as picture:
+        assert min(picture.size) > 300
+    assert command("stream", *TINY, "--out", "other.gif").code == 2
+    assert command("stream", *TINY, "stream.tasks=9").code == 2
+    assert os.listdir() == ["stream.png"]
+
+
+def test_cache_lists_and_clears(tiny: Command, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert tiny("method=afcl", f"cache_dir={cache}").code == 0
+    listed = command("cache", "--cache-dir", str(cache))
+    assert len(re.findall(r"^ +0\.0 MB  complete +0\.0 days  gaussian-(?:test|train)-none-\w+$", listed.out, re.M)) == 2
+    cleared = command("cache", "clear", "--only", "test", "--cache-dir", str(cache))
+    assert (cleared.code, cleared.out.count("gaussian-test"), cleared.out.count("train")) == (0, 1, 0)
+    assert [path.name[:14] for path in cache.iterdir() if (path / "data.bin").exists()] == ["gaussian-train"]
+    assert command("cache", "clear", "--cache-dir", str(cache)).out.endswith(f"MB cleared from {cache}\n")
+    assert not [path for path in cache.iterdir() if path.is_dir()]
+
+
+def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
+    tiny: Command, tmp_path: Path, output_dir: Path, cache_dir: Path
+) -> None:
+    words = ("method=finetune", "method.rounds=300", "method.epochs=1")
+    whole = tiny(*words, f"output_dir={output_dir}-whole")
+    arguments = [*TINY, "output_dir=runs", f"cache_dir={cache_dir}", *words]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "fcl_bench", *arguments], cwd=tmp_path, text=True, stdout=-1, stderr=-1
+    )
+    assert process.stdout is not None
+    assert any("task  1 of 3" in line for line in process.stdout)  # waits for it
+    second = tiny(*words)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, "task  3 of 3" in out) == (130, False)
+    assert err == "fcl_bench: Interrupted. Finished tasks are kept: the same command goes on from there.\n"
+    assert second.code == 1
+    assert re.fullmatch(r"fcl_bench: Another process is at work on this run, in \S+: wait for it.\n", second.err)
+
+    (folder,) = (path.parent for path in output_dir.rglob("result.json"))
+    stopped = Outcome(1, f"record: {folder}", "")
+    finished = len(stopped.predictions)
+    assert (stopped.result["status"], finished) in (("interrupted", 1), ("interrupted", 2))
+    np.testing.assert_array_equal(stopped.predictions, whole.predictions[:finished])
+    assert stopped.result["curves"]["average_accuracy"] == whole.result["curves"]["average_accuracy"][:finished]
+    assert not [name for name in contents(folder) if re.search(r"(^|/)\.(?!lock$)", name)]
+
+    resumed = tiny(*words)
+    assert f"resumed   after task {finished} of 3" in resumed.out
+    assert_equal_runs(resumed, whole)

@@ -1,0 +1,250 @@
+"""The configuration files, the checks on them, and who may name whom."""
+
+import ast
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conftest import TINY, Command, command
+from hydra import compose, initialize_config_module
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from fcl_bench.config.compose import build, composed, parameters, run_id
+from fcl_bench.errors import ConfigError
+
+ROOT = Path(__file__).parents[2]
+CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
+NEEDED = {"backbone=timm": ["backbone.name=resnet18"]}  # what a choice cannot do without
+
+
+def choice(path: Path) -> str:
+    return f"{path.parent.name}={path.stem}"
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=choice)
+def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
+    named = path.parent.name == "method" or "override /method" in path.read_text()
+    method = [] if named else ["method=finetune"]  # takes any backbone
+    config = composed(*method, choice(path), *NEEDED.get(choice(path), []))
+    written = OmegaConf.load(path)
+    if path.parent.name == "protocol":
+        assert config.protocol == written.protocol == path.stem
+    elif path.parent.name == "experiment":
+        for group in ("stream", "partition", "budget"):
+            assert dict(written.get(group, {})).items() <= dict(config[group]).items()
+    else:
+        assert config[path.parent.name]["_target_"] == written["_target_"]
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=choice)
+def test_every_choice_is_described_and_its_settings_exist_in_what_it_names(path: Path) -> None:
+    first = next(line for line in path.read_text().splitlines() if "@package" not in line)
+    assert re.fullmatch(r"# \S.{15,}", first)
+    for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
+        module, _, name = node["_target_"].rpartition(".")
+        accepted = dict(parameters(getattr(import_module(module), name)))
+        others = {"defaults", "input_size"} if path.parent.name == "dataset" else {"defaults"}
+        assert {key for key in node if not key.startswith("_")} - others <= set(accepted)
+
+
+def targets(node: Any) -> list[dict[str, Any]]:
+    """All nodes that name a class or function, from the outside in."""
+    if not isinstance(node, dict):
+        return []
+    return [node] * ("_target_" in node) + [inner for child in node.values() for inner in targets(child)]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "fcl_bench").rglob("*.py")), ids=lambda path: path.stem)
+def test_the_harness_imports_neither_methods_nor_data_sets(path: Path) -> None:
+    imported = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0
+            imported |= {f"{node.module}.{alias.name}" for alias in node.names} | {str(node.module)}
+    assert not [name for name in imported if re.match(r"(fcl_bench\.)?(methods|datasets)\b", name)]
+
+
+def test_a_path_reaches_the_target_as_a_path_and_a_whole_number_as_a_float() -> None:
+    config = composed("method=afcl", "stream.manifest=some/folder", "partition.alpha=1")
+    assert build(config.stream).manifest == Path("some/folder")
+    assert isinstance(build(config.partition).alpha, float)
+
+
+BASE = ("method=finetune", *TINY)
+SAME_RESULT = (
+    "output_dir=elsewhere",
+    "data_dir=elsewhere",
+    "cache_dir=elsewhere",
+    "logger=none",
+    "logger=wandb",
+    "transport=wire",
+    "resume=false",
+    "local.accelerator=cpu",
+    "partition.alpha=0.10",
+    "dataset.separation=4",
+)
+OTHER_RESULT = (
+    "seed=2",
+    "method=afcl",
+    "method.lr=0.02",
+    "method.optimizer.momentum=0.8",
+    "local.gradient_clip=1",
+    "local.compile=eager",
+    "stream=iid",
+    "stream.tasks=2",
+    "partition=iid",
+    "partition.alpha=0.2",
+    "federation.dropout=0.5",
+    "limit_train=100",
+    "limit_test=50",
+    "dataset.data_seed=1",
+    "backbone.trainable=true",
+    "+backbone.stem=cifar",
+    "+backbone.norm=gn",
+    "+backbone.width=16",
+    "+backbone.augment=resized_crop_flip",
+)
+
+
+@pytest.mark.parametrize("override", SAME_RESULT)
+def test_run_id_leaves_out_what_cannot_change_the_result(override: str) -> None:
+    assert run_id(composed(*BASE, override)) == run_id(composed(*BASE))
+
+
+def test_run_id_names_the_seed_and_differs_where_the_result_may() -> None:
+    ids = [run_id(composed(*BASE, override)) for override in ("seed=1", *OTHER_RESULT)]
+    assert len(set(ids)) == len(ids)
+    assert all(re.fullmatch(r"seed[12]-[0-9a-f]{8}", name) for name in ids)
+    assert ids[1].startswith("seed2-")
+
+
+def test_run_id_survives_the_saved_configuration() -> None:
+    config = composed(*BASE, "local.accelerator=cpu", "method.lr=1e-5")
+    assert run_id(OmegaConf.create(OmegaConf.to_yaml(config, resolve=True))) == run_id(config)
+
+
+def test_composed_refuses_what_the_command_line_refuses() -> None:
+    with pytest.raises(ConfigError, match=r"There is no setting 'method\.gama'; method has: gamma, form\."):
+        composed("method=afcl", "method.gama=1")
+
+
+NEAREST_MEAN = """
+from dataclasses import dataclass
+
+import torch
+from pydantic import PositiveFloat
+
+from fcl_bench import Scores
+
+
+@dataclass(frozen=True)
+class Sums:
+    totals: torch.Tensor
+
+
+class NearestMean:
+    exact = True
+
+    def __init__(self, backbone, scale: PositiveFloat):
+        self.features, self.scale = backbone.features, scale
+
+    def init(self):
+        return Sums(torch.zeros(0, self.features))
+
+    def learn(self, state, task, clients):
+        totals = torch.zeros(task.seen, self.features)
+        totals[: len(state.totals)] = state.totals
+        yield Sums(totals + sum(reply.totals for reply in clients.map(self.summarise, task.seen)))
+
+    def summarise(self, client, classes):
+        inputs, labels = client.data.tensors
+        return Sums(torch.zeros(classes, self.features).index_add_(0, labels, inputs))
+
+    def classifier(self, state):
+        return Scores(self.scale * torch.nn.functional.normalize(state.totals.double()).T).eval()
+"""
+
+
+def test_an_installed_package_adds_a_method_by_an_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Command
+) -> None:
+    files = {
+        "third_party/__init__.py": "",
+        "third_party/nearest_mean.py": NEAREST_MEAN,
+        "third_party/configs/__init__.py": "",
+        "third_party/configs/method/nearest_mean.yaml": "# Nearest mean, of a third party\n"
+        "_target_: third_party.nearest_mean.NearestMean\nscale: 1.0\n",
+        "third_party-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n",
+        "third_party-1.0.dist-info/entry_points.txt": "[fcl_bench.configs]\nany_name = third_party.configs\n",
+    }
+    for name, content in files.items():
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(content)
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    assert "nearest_mean           Nearest mean, of a third party" in command("list").out
+    done = tiny("method=nearest_mean", "method.scale=2")
+    assert done.code == 0, done.err
+    assert (done.result["method"], done.result["facts"]["exact"]) == ("nearest_mean", True)
+    assert done.result["metrics"]["whole_accuracy"] > 60
+    wrong = tiny("method=nearest_mean", "method.scale=-2")
+    assert (wrong.code, wrong.err) == (2, "fcl_bench: Expected method.scale to be greater than 0, but got -2.\n")
+    assert ", joint, nearest_mean" in command().err
+
+
+def test_a_run_that_follows_a_protocol_says_so(tiny: Command) -> None:
+    assert tiny("method=afcl").result["protocol"] is None
+    config = composed("protocol=frozen_v1", "method=finetune")
+    assert (config.method.rounds, config.method.epochs, config.backbone.input_size) == (20, 5, 128)
+    for override in ("backbone.input_size=64", "backbone=resnet18", "budget.rounds=100", "method.epochs=1"):
+        with pytest.raises(ConfigError, match=r"protocol=frozen_v1 fixes \S+=\S+, but got "):
+            composed("protocol=frozen_v1", "method=finetune", override)
+    for path in (path for path in CONFIGS if path.parent.name == "method"):
+        composed("protocol=frozen_v1", choice(path), "dataset=cifar100", "stream.tasks=10", "seed=3")
+
+
+def test_the_paper_s_table_is_a_sweep_over_all_methods(tiny: Command) -> None:
+    """With tiny data in place of the real ones; the sweep's other axes are shortened to one value each."""
+    few = ("budget.rounds=1", "budget.epochs=1", "stream.tasks=3", "partition.alpha=0.5", "seed=1")
+    done = tiny("-m", "experiment=table1_cifar100", "dataset=gaussian", "backbone=none", *few)
+    assert done.code == 0, done.err
+    records = [line for line in done.out.splitlines() if line.startswith("record: ")]
+    methods = {re.search(r"/si_blurry/(\w+)/", line)[1] for line in records}
+    assert methods == {path.stem for path in CONFIGS if path.parent.name == "method"}
+
+
+@pytest.mark.parametrize("name", ["cifar100", "tiny_imagenet", "imagenet_r"])
+def test_the_paper_s_budgets(name: str) -> None:
+    for track in ("", "_end_to_end"):
+        config = composed(f"experiment=table1_{name}{track}", "method=fedlwf")
+        assert (config.method.rounds, config.method.epochs, config.partition.clients) == (100, 5, 5)
+        assert config.backbone.trainable == bool(track)
+        optimizer = config.method.optimizer
+        assert (config.method.lr, optimizer.momentum, optimizer.weight_decay) == (0.01, 0.9, 0.0005)
+
+
+GAMMAS = {"method.gamma": "0,0.001,0.01,0.1,1,10,100,1000", "seed": "1,2,3"}
+
+
+@pytest.mark.parametrize(("name", "alpha"), [("cifar100", 0.1), ("tiny_imagenet", 0.1), ("imagenet_r", 0.5)])
+def test_the_paper_s_other_tables_are_sweeps(name: str, alpha: float) -> None:
+    table = swept(f"table1_{name}")
+    assert (table["stream.tasks"], table["seed"]) == ("5,10", "1,2,3")
+    ten = table | {"stream.tasks": "10", "partition.alpha": str(alpha)}
+    assert swept(f"stability_{name}") == ten
+    assert swept(f"runtime_{name}") == ten | {"seed": "1"}
+    assert swept(f"gamma_{name}") == GAMMAS
+    assert composed(f"experiment=gamma_{name}").method["_target_"].endswith("AFCL")
+
+
+def swept(experiment: str) -> dict[str, Any]:
+    """The axes of a sweep."""
+    GlobalHydra.instance().clear()
+    with initialize_config_module("fcl_bench.configs", version_base="1.3"):
+        words = ["method=afcl", f"experiment={experiment}"]
+        config = compose("config", overrides=words, return_hydra_config=True)
+    return dict(config.hydra.sweeper.params)

@@ -1,0 +1,88 @@
+"""Archives that are sound, truncated, or try to write where they should not."""
+
+import io
+import tarfile
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fcl_bench.data.download import unpack
+from fcl_bench.errors import UserError
+
+BODY = bytes(range(256)) * 1000
+
+
+def make_zip(path: Path, *names: str) -> Path:
+    with zipfile.ZipFile(path, "w") as archive:
+        for name in names:
+            archive.writestr(name, BODY)
+    return path
+
+
+def make_tar(path: Path, *names: str, link: str | None = None, kind: bytes = tarfile.SYMTYPE) -> Path:
+    with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as archive:
+        for name in names:
+            member = tarfile.TarInfo(name)
+            member.size = len(BODY)
+            archive.addfile(member, io.BytesIO(BODY))
+        if link:
+            member = tarfile.TarInfo("set/link")
+            member.type, member.linkname = kind, link
+            archive.addfile(member)
+    return path
+
+
+@pytest.mark.parametrize(("make", "file"), [(make_zip, "a.zip"), (make_tar, "a.tar"), (make_tar, "a.tar.gz")])
+@pytest.mark.parametrize("top", ["set/", ""], ids=["top folder", "flat"])
+def test_unpack(tmp_path: Path, make: Callable[..., Path], file: str, top: str) -> None:
+    archive = make(tmp_path / file, f"{top}a/1", f"{top}b/2")
+    folder = unpack(archive, tmp_path / "set")
+    assert {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()} == {"a/1", "b/2"}
+    assert (folder / "a/1").read_bytes() == BODY
+    assert {path.name for path in tmp_path.iterdir()} == {file, "set", "set.lock"}
+
+
+def test_unpack_does_not_repeat_itself(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    unpack(make_zip(tmp_path / "a.zip", "set/a"), tmp_path / "set")
+    assert not list((tmp_path / "set").iterdir())
+
+
+@pytest.mark.parametrize(
+    ("make", "member"),
+    [
+        (make_zip, "../evil"),
+        (make_zip, "set/../../evil"),
+        (make_zip, "/evil"),
+        (make_tar, "../evil"),
+        (make_tar, "set/../../evil"),
+        (make_tar, "/evil"),
+    ],
+)
+def test_unpack_refuses_members_that_escape(tmp_path: Path, make: Callable[..., Path], member: str) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    archive = make(tmp_path / "archive", "set/good", member)
+    with pytest.raises(UserError, match=f"Refused to unpack {archive}: its member {member}"):
+        unpack(archive, inside / "set")
+    assert {path.name for path in tmp_path.rglob("*")} == {"inside", "archive", "set.lock"}
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE], ids=["symbolic", "hard"])
+@pytest.mark.parametrize("link", ["/etc/hostname", "../../../outside"])
+def test_unpack_refuses_links_that_escape(tmp_path: Path, link: str, kind: bytes) -> None:
+    archive = make_tar(tmp_path / "a.tar", "set/good", link=link, kind=kind)
+    with pytest.raises(UserError, match="Refused to unpack"):
+        unpack(archive, tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
+@pytest.mark.parametrize(("make", "file"), [(make_zip, "a.zip"), (make_tar, "a.tar"), (make_tar, "a.tar.gz")])
+def test_unpack_refuses_a_truncated_archive(tmp_path: Path, make: Callable[..., Path], file: str) -> None:
+    archive = make(tmp_path / file, "set/a", "set/b")
+    archive.write_bytes(archive.read_bytes()[: archive.stat().st_size * 2 // 3])
+    with pytest.raises(UserError, match=f"{archive} is damaged or incomplete"):
+        unpack(archive, tmp_path / "set")
+    assert {path.name for path in tmp_path.iterdir()} == {file, "set.lock"}

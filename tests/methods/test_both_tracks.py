@@ -1,0 +1,39 @@
+"""Every method that trains: both ways of local training give the same weights, on features and end to end."""
+
+from functools import partial
+
+import pytest
+from omegaconf import OmegaConf
+
+from fcl_bench.config.catalogue import catalogue
+from fcl_bench.config.compose import build, composed
+from fcl_bench.message import encode
+from fcl_bench.trial import Trial
+
+TRAINING = [name for name in catalogue()["method"] if "rounds" in composed(f"method={name}").method]
+
+
+def test_there_are_some():
+    assert {"finetune", "fedlwf", "fedewc", "fedicarl", "fedprox", "scaffold", "fedavg_er", "derpp"} <= set(TRAINING)
+
+
+@pytest.mark.parametrize("trainable", [False, True], ids=["frozen", "end_to_end"])
+@pytest.mark.parametrize("name", TRAINING)
+def test_fabric_and_trainer_give_the_same_weights(name, trainable):
+    fabric, trainer = (
+        composed(
+            f"method={name}", "method.rounds=2", "method.epochs=2", f"local={local}", "local.accelerator=cpu"
+        ).method
+        for local in ("fabric", "trainer")
+    )
+    one, other = (Trial(partial(build, node), trainable).run().state for node in (fabric, trainer))
+    assert encode(one) == encode(other)
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_settings_of_local_training_reach_the_method(name):
+    words = ("local.precision=bf16-mixed", "local.gradient_clip=0.5", "local.deterministic=true", "local.compile=eager")
+    for local in ("fabric", "trainer"):
+        fit = composed(f"method={name}", f"local={local}", *words).method.fit
+        expected = {"precision": "bf16-mixed", "gradient_clip": 0.5, "deterministic": True, "compile": "eager"}
+        assert expected.items() <= OmegaConf.to_container(fit, resolve=True).items()

@@ -1,0 +1,59 @@
+"""The stack of rooms: what a module may import, whether at its top, in a function or for types only."""
+
+import ast
+from pathlib import Path
+
+import pytest
+from conftest import ROOT
+
+STACK = (  # from the ground up; a room may import its own and those below it
+    ("errors",),
+    ("files", "seeds", "threads", "message", "registration"),
+    ("backbone", "config", "dataset", "partition", "temporal"),
+    ("stream",),
+    ("transport",),
+    ("federation", "data"),
+    ("method", "head", "aggregate", "replay"),
+    ("local", "losses"),
+    ("averaging",),
+    ("trial",),
+    ("checks",),
+    ("run",),
+    ("loggers",),
+    ("leaderboard",),
+    ("cli",),
+    ("__init__", "__main__", "pytest_plugin"),
+)
+FLOOR = {room: floor for floor, rooms in enumerate(STACK) for room in rooms}
+
+
+def imported(path: Path) -> set[str]:
+    """The rooms of fcl_bench that a module imports anywhere in its text."""
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = [node.module] if node.module != "fcl_bench" else [f"fcl_bench.{alias.name}" for alias in node.names]
+        rooms |= {name.split(".")[1] for name in names if name.startswith("fcl_bench.")}
+    return rooms
+
+
+def modules() -> list[Path]:
+    return sorted((ROOT / "fcl_bench").rglob("*.py"))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(ROOT / "fcl_bench").parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_module_imports_nothing_from_above(path: Path) -> None:
+    own = room_of(path)
+    above = {room for room in imported(path) if FLOOR[room] >= FLOOR[own] and room != own}
+    assert not above, f"{own} may not import {', '.join(sorted(above))}"
+
+
+def test_every_room_has_a_place_and_says_what_may_go_in() -> None:
+    assert {room_of(path) for path in modules()} == set(FLOOR)
+    for path in modules():
+        assert ast.get_docstring(ast.parse(path.read_text())), f"{path} says nothing about itself"
