@@ -1,32 +1,32 @@
 """The harness as a run uses it, without record and console."""
 
+from contextlib import closing
 from typing import Any
 
-from fcl_bench.config.compose import composed
-from fcl_bench.federation import Meter
+from fcl_bench.config.compose import build, composed
+from fcl_bench.federation import Federation
+from fcl_bench.learning import Costs, Progress, beginning, learn
 from fcl_bench.method import Method
-from fcl_bench.run.scenario import World, deal, prepare
+from fcl_bench.run.scenario import Scenario, materialise, plan
 
 
-def make_world(*overrides: str) -> World:
-    """The world of the run that ``python -m fcl_bench OVERRIDES`` would be."""
+def make_scenario(*overrides: str) -> Scenario:
+    """The scenario of the run that ``python -m fcl_bench OVERRIDES`` would be."""
     config = composed(*overrides)
-    return prepare(config, deal(config), lambda what: lambda done, total: None)
+    return materialise(config, plan(config), lambda what: lambda done, total: None)
 
 
-def learn(world: World, method: Method | None = None) -> tuple[Any, Meter]:
-    """The whole stream, task after task as in a run: the last state, and the seconds it took."""
-    method, meter, memories = method or world.method(), Meter(), dict[int, Any]()
-    state = method.init()
-    for task in world.stream.tasks:
-        state = learn_task(world, method, state, task.index, memories, meter)
-    return state, meter
+def learn_all(scenario: Scenario, method: Method | None = None) -> tuple[Any, Costs]:
+    """The whole stream, task after task as in a run: the last state, and what it has cost."""
+    method = method or scenario.method()
+    with closing(build(scenario.config.transport)) as transport:
+        progress = beginning(method)
+        for progress in learn(method, scenario.federation(transport), progress):
+            pass
+    method.classifier(progress.state)
+    return progress.state, progress.costs
 
 
-def learn_task(world: World, method: Method, state: Any, task: int, memories: dict[int, Any], meter: Meter) -> Any:
-    """The state after one task more; clients' memories change, and the meter goes on."""
-    federation = world.federation(memories, lambda exchange: None, lambda exchange: None)
-    for state in meter.learn(method, state, federation.open(method, world.stream.tasks[task])):
-        pass
-    meter.serve(method.classifier, state)
-    return state
+def learn_one_task(method: Method, federation: Federation, start: Progress) -> Progress:
+    """How far a method is after one more task; clients remember in the federation's transport."""
+    return next(progress for progress in learn(method, federation, start) if progress.between_tasks)

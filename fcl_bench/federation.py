@@ -1,60 +1,30 @@
 """Clients, and the one door to them: ``clients.map(function, message)``.
 
-The harness decides who takes part, seeds every client call, and counts what crosses the door.
+The harness decides who takes part, names the randomness of every call, and counts what crosses the door.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar, overload
 
 import numpy as np
 import torch
 from pydantic import Field
-from torch import Tensor
 
+from fcl_bench.client import Client
+from fcl_bench.client_data import ClientData, Rows
 from fcl_bench.message import size
-from fcl_bench.seeds import derive, generator, seeded
-from fcl_bench.stream import Registration, Stream, Task
-from fcl_bench.transport import Request, Transport
+from fcl_bench.seeds import generator
+from fcl_bench.stream import Stream, Task
+from fcl_bench.transport import Answer, Call, Memories, Transport
+from fcl_bench.transport.site import LocalSites
+
+__all__ = ["Client", "Clients", "Exchange", "Federation", "Participation"]
 
 Message = TypeVar("Message")
 Reply = TypeVar("Reply")
-
-
-class Share:
-    """One client's samples of one task. Inputs stay in the memory map until they are asked for."""
-
-    def __init__(self, inputs: Tensor, numbers: Tensor, indices: np.ndarray):
-        self._inputs, self._indices = inputs, torch.from_numpy(indices)
-        self.labels = numbers[self._indices]  # (n,) registered class numbers
-
-    def __len__(self) -> int:
-        return len(self._indices)
-
-    def __getitem__(self, positions: Tensor) -> tuple[Tensor, Tensor]:
-        return self._inputs[self._indices[positions]], self.labels[positions]
-
-    @property
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        """All inputs and labels, in memory."""
-        return self._inputs[self._indices], self.labels
-
-    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Inputs and labels in the order in which the samples lie on disk, each sample once."""
-        for positions in self._indices.argsort().split(batch_size):
-            if len(positions):
-                yield self[positions]
-
-
-@dataclass(frozen=True)
-class Client:
-    """What a client function sees: this client's share of this task, and its own memory."""
-
-    id: int
-    data: Share
-    registration: Registration  # which of its classes were known when it registered, and which are new
-    memory: dict[str, Any] = field(default_factory=dict)  # private, kept between calls, never sent; holds messages
+_END = object()
 
 
 @dataclass(frozen=True)
@@ -84,15 +54,32 @@ class Exchange:
     downlink_bytes: int = 0
     uplink_bytes: int = 0
     client_seconds: float = 0.0
+    notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
+
+    def add(self, answer: Answer, counts: dict[str, int]) -> None:
+        """Enter one answer; ``counts`` says how many clients have left each note."""
+        self.answered += 1
+        self.uplink_bytes += size(answer.reply, f"the reply of {self.function}")
+        self.client_seconds += answer.seconds
+        for name, value in answer.notes.items():
+            counts[name] = counts.get(name, 0) + 1
+            mean = self.notes.get(name, 0.0)
+            self.notes[name] = mean + (value - mean) / counts[name]
 
 
 class Clients:
     """The clients during one task."""
 
-    def __init__(self, federation: "Federation", method: Any, task: Task):
-        self._federation, self._method, self.task, self.seed = federation, method, task, federation.seed
-        self._pending: Iterator[Any] = iter(())
+    def __init__(self, federation: "Federation", method: Any, task: Task, exchanges: int = 0):
+        """``exchanges`` of this task were carried out before, if it is resumed."""
+        self.task = task
         self.exchanges: list[Exchange] = []
+        self.seconds = 0.0  # spent behind the door: asking, waiting, counting, reporting
+        self._federation = federation
+        self._method = method
+        self._before = exchanges
+        self._pending: Iterator[Any] = iter(())
+        self._account: Exchange | None = None  # not yet closed
 
     def __len__(self) -> int:
         return self._federation.stream.clients
@@ -104,10 +91,10 @@ class Clients:
     def map(self, function: Callable[[Client, Message], Reply], message: Message, /) -> Iterator[Reply]: ...
 
     def map(self, function: Callable[..., Any], /, *message: Any) -> Iterator[Any]:
-        """Run ``function(client[, message])``, a method of the method, at every client that takes part.
+        """Run ``function(client[, message])``, a function of the method, at every client that takes part.
 
         Replies come one by one, so memory does not grow with the number of clients. An exchange that was begun is
-        always carried through, even where its replies are not wanted.
+        always carried through, at the latest when the next one begins.
         """
         if getattr(function, "__self__", None) is not self._method:
             raise TypeError(
@@ -115,37 +102,62 @@ class Clients:
                 f"but got {function!r}: clients could not find it by name."
             )
         self.finish()
-        exchange = Exchange(self.task.index, len(self.exchanges), function.__name__, asked=0)
+        exchange = Exchange(self.task.index, self._before + len(self.exchanges), function.__name__, asked=0)
         self.exchanges.append(exchange)
-        self._pending = self._carry_out(exchange, function, message)
+        self._account = exchange
+        self._pending = self._timed(self._exchange(exchange, message))
         return self._pending
+
+    @overload
+    def tell(self, function: Callable[[Client], None], /) -> None: ...
+
+    @overload
+    def tell(self, function: Callable[[Client, Message], None], message: Message, /) -> None: ...
 
     def tell(self, function: Callable[..., None], /, *message: Any) -> None:
         """Run ``function(client[, message])`` at every client that takes part, now; no reply is wanted."""
-        self.map(function, *message)
-        self.finish()
-
-    def finish(self) -> None:
-        """Carry the exchange under way through to its end."""
-        for _ in self._pending:
+        for _ in self.map(function, *message):
             pass
 
-    def _carry_out(self, exchange: Exchange, function: Callable[..., Any], message: tuple) -> Iterator[Any]:
+    def note(self, **values: float) -> None:
+        """Leave diagnostics of the server for the record, in the line of the latest exchange."""
+        if self._account is None:
+            raise RuntimeError("Expected clients.note to follow clients.map: notes belong to an exchange.")
+        for name, value in values.items():
+            self._account.notes[name] = float(value)
+
+    def finish(self) -> None:
+        """Carry the exchange under way through to its end, and close its account."""
+        for _ in self._pending:
+            pass
+        if self._account is not None:
+            start = perf_counter()
+            self._federation.on_exchange(self._account)
+            self._account = None
+            self.seconds += perf_counter() - start
+
+    def _exchange(self, exchange: Exchange, message: tuple[Any, ...]) -> Iterator[Any]:
         federation = self._federation
-        place = (federation.seed, self.task.index, exchange.exchange)
-        random = generator(*place, "participation")
+        random = generator(federation.seed, self.task.index, exchange.exchange, "participation")
         asked, answering = federation.participation.draw(len(self), random)
         exchange.asked = len(asked)
         exchange.downlink_bytes = len(asked) * size(message)
-        request = Request(federation.build, function, message, place)
-        present = (federation.client(self.task, int(number)) for number in answering)
-        for reply, seconds in federation.transport.map(request, present):
-            exchange.answered += 1
-            exchange.uplink_bytes += size(reply, f"the reply of {function.__name__}")
-            exchange.client_seconds += seconds
+        call = Call(exchange.function, message, federation.seed, self.task.index, exchange.exchange)
+        notes: dict[str, int] = {}
+        for answer in federation.transport.map(call, answering.tolist()):
+            exchange.add(answer, notes)
+            federation.stored[answer.client] = answer.stored
             federation.on_answer(exchange)
+            yield answer.reply
+
+    def _timed(self, replies: Iterator[Any]) -> Iterator[Any]:
+        while True:
+            start = perf_counter()
+            reply = next(replies, _END)
+            self.seconds += perf_counter() - start
+            if reply is _END:
+                return
             yield reply
-        federation.on_exchange(exchange)
 
 
 @dataclass
@@ -153,65 +165,44 @@ class Federation:
     """All clients over the whole stream."""
 
     stream: Stream
-    inputs: Tensor  # every training input, memory-mapped
+    inputs: Rows  # every training input
     labels: np.ndarray  # original labels of the training samples
-    build: Callable[[], Any]  # makes a fresh method, for transports that run clients elsewhere
+    build: Callable[[], Any]  # makes a fresh method, for the sites where clients live
     transport: Transport
     participation: Participation
     seed: int
     on_answer: Callable[[Exchange], None] = lambda exchange: None
     on_exchange: Callable[[Exchange], None] = lambda exchange: None
-    memories: dict[int, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        self.stored: dict[int, int] = {}  # bytes that a client keeps
         self._numbers = torch.from_numpy(self.stream.number[self.labels])
+        self.transport.open(LocalSites(self.build, self.stream, self.inputs, self._numbers))
 
-    def open(self, method: Any, task: Task) -> Clients:
-        """The clients as the method may reach them during ``task``."""
-        return Clients(self, method, task)
+    def open(self, method: Any, task: Task, yielded: int = 0, exchanges: int = 0) -> Clients:
+        """The clients as the method may reach them during ``task``, of which so much was done before."""
+        present = replace(task, yielded=yielded, public=self._public(task))
+        return Clients(self, method, present, exchanges)
 
-    def client(self, task: Task, number: int) -> Client:
-        """Client ``number`` with its share of ``task``."""
-        share = Share(self.inputs, self._numbers, self.stream.indices(task.index, number))
-        return Client(number, share, task.registrations[number], self.memories.setdefault(number, {}))
+    def memories(self) -> Memories:
+        """What clients keep, by client."""
+        return self.transport.memories()
+
+    def restore(self, memories: Memories) -> None:
+        """Let clients remember what they kept in an earlier process."""
+        self.transport.restore(memories)
+        self.stored = {client: size(memory) for client, memory in memories.items()}
 
     @property
     def stored_bytes(self) -> int:
-        """What all clients keep between tasks."""
-        return sum(size(memory, f"the memory of client {client}") for client, memory in self.memories.items())
+        """What all clients keep between calls."""
+        return sum(self.stored.values())
 
-
-_END = object()
-
-
-@dataclass
-class Meter:
-    """Splits the time of a method's ``learn`` into clients' and server's share."""
-
-    client_seconds: float = 0.0
-    server_seconds: float = 0.0
-
-    def learn(self, method: Any, state: Any, clients: Clients) -> Iterator[Any]:
-        """The states of ``method.learn`` with the server's randomness of this task; no exchange is half done at any."""
-        with seeded(derive(clients.seed, "server", clients.task.index)):
-            yield from self._timed(method.learn(state, clients.task, clients), clients)
-
-    def serve(self, function: Callable[[Any], Reply], state: Any) -> Reply:
-        """What the server does outside of ``learn``, such as making a classifier from a state."""
-        start = perf_counter()
-        result = function(state)
-        self.server_seconds += perf_counter() - start
-        return result
-
-    def _timed(self, states: Iterator[Any], clients: Clients) -> Iterator[Any]:
-        while True:
-            begun, start = len(clients.exchanges), perf_counter()
-            state = next(states, _END)
-            clients.finish()
-            elapsed = perf_counter() - start
-            in_clients = sum(exchange.client_seconds for exchange in clients.exchanges[begun:])
-            self.client_seconds += in_clients
-            self.server_seconds += max(0.0, elapsed - in_clients)
-            if state is _END:
-                return
-            yield state
+    def _public(self, task: Task) -> ClientData | None:
+        """The reserved samples of the classes seen so far; None where the stream reserves none."""
+        if len(self.stream.reserved) == 0:
+            return None
+        reserved = torch.from_numpy(self.stream.reserved)
+        numbers = self._numbers[reserved]
+        seen = (numbers >= 0) & (numbers < task.seen)
+        return ClientData(self.inputs, reserved[seen], numbers[seen])

@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
+from hashlib import blake2b
 from typing import Any
 
 import torch
@@ -62,12 +63,16 @@ def snapshot(module: nn.Module) -> StateDict:
     return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
 
 
-def encode(message: Any) -> bytes:
-    """The message as safetensors bytes whose header holds the structure; equal messages give equal bytes."""
+def encode(message: Any, share: bool = False) -> bytes:
+    """The message as safetensors bytes whose header holds the structure; equal messages give equal bytes.
+
+    With ``share``, tensors of equal content are stored once, and :func:`decode` gives one tensor for all of them:
+    a teacher that a hundred clients keep takes the room of one.
+    """
     size(message)  # refuses what cannot travel
-    tensors: dict[str, Tensor] = {}
+    tensors = _Shared() if share else _Tensors()
     structure = _pack(message, tensors)
-    return save(tensors, metadata={"message": json.dumps(structure)})
+    return save(tensors.by_name, metadata={"message": json.dumps(structure)})
 
 
 def decode(data: bytes) -> Any:
@@ -76,11 +81,39 @@ def decode(data: bytes) -> Any:
     return _unpack(json.loads(header["__metadata__"]["message"]), load(data))
 
 
-def _pack(message: Any, tensors: dict[str, Tensor]) -> Any:
+class _Tensors:
+    """The tensors of a message, each under a name of its own."""
+
+    def __init__(self) -> None:
+        self.by_name: dict[str, Tensor] = {}
+
+    def add(self, tensor: Tensor) -> str:
+        """Keep a copy, and tell its name."""
+        name = str(len(self.by_name))
+        self.by_name[name] = tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        return name
+
+
+class _Shared(_Tensors):
+    """Tensors of equal type, shape and content under one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._names: dict[tuple[Any, ...], str] = {}
+
+    def add(self, tensor: Tensor) -> str:
+        """Keep a copy unless there is an equal one."""
+        plain = tensor.detach().cpu().contiguous()
+        content = blake2b(plain.reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
+        key = (plain.dtype, plain.shape, content)
+        if key not in self._names:
+            self._names[key] = super().add(plain)
+        return self._names[key]
+
+
+def _pack(message: Any, tensors: _Tensors) -> Any:
     if isinstance(message, Tensor):
-        name = str(len(tensors))
-        tensors[name] = message.detach().cpu().clone(memory_format=torch.contiguous_format)
-        return {"tensor": name}
+        return {"tensor": tensors.add(message)}
     if isinstance(message, dict):
         return {"dict": [[key, _pack(value, tensors)] for key, value in message.items()]}
     if isinstance(message, tuple):

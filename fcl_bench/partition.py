@@ -1,12 +1,11 @@
 """Spatial splits: which client holds which sample of a task, as a pure function of the labels and the seed.
 
-A split is a frozen dataclass named by ``_target_`` in one YAML of ``configs/partition/``, with ``clients``, ``name``
-and ``split``, which returns each client's positions in the task, ascending: clients keep the task's order of arrival.
-A client may end up with nothing.
+A split is a frozen dataclass named by ``_target_`` in one YAML of ``configs/partition/``; :class:`Spatial` lists
+what it must have.
 """
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
 from pydantic import Field, PositiveInt
@@ -15,6 +14,24 @@ from fcl_bench.seeds import generator
 
 Shares = tuple[np.ndarray, ...]  # positions, one array per client
 ATTEMPTS = 100  # ``capped``: draws after which empty clients are accepted
+
+
+class Spatial(Protocol):
+    """A way to split a task over clients."""
+
+    @property
+    def name(self) -> str:
+        """As in ``partition=NAME``."""
+        ...
+
+    @property
+    def clients(self) -> int:
+        """How many."""
+        ...
+
+    def split(self, labels: np.ndarray, seed: int, task: int) -> Shares:
+        """Each client's positions in the task, ascending: clients keep the order of arrival. Some may get nothing."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,7 +76,7 @@ class Dirichlet:
 
 
 @dataclass(frozen=True)
-class Iid:
+class IidClients:
     """No spatial shift: every client holds an equal random part of the task."""
 
     clients: PositiveInt
@@ -88,9 +105,6 @@ class Shards:
         owner = np.empty(len(labels), dtype=np.int64)
         owner[_by_class(labels, rng)] = holder[np.arange(len(labels)) * shards // max(len(labels), 1)]
         return _shares(owner, self.clients)
-
-
-Spatial = Dirichlet | Iid | Shards
 
 
 def _log_gamma(rng: np.random.Generator, alpha: float, shape: tuple[int, ...]) -> np.ndarray:

@@ -6,6 +6,10 @@ number. So the classes seen so far are always ``0 .. seen - 1``.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:  # a finished run is shown without torch
+    from fcl_bench.client_data import ClientData
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Task:
     new: tuple[int, ...]  # classes registered in this task
     seen: int  # classes registered so far
     yielded: int = 0  # states of this task that `learn` handed out before it was interrupted; 0 unless it is resumed
+    public: "ClientData | None" = None  # samples that the server may use, of classes seen so far; see stream.reserved
 
     @property
     def classes(self) -> tuple[int, ...]:

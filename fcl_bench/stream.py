@@ -17,11 +17,12 @@ from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically
 from fcl_bench.partition import Spatial
 from fcl_bench.registration import Registration, Task, register
+from fcl_bench.seeds import generator
 from fcl_bench.temporal import Temporal
 
 __all__ = ["Registration", "Stream", "Task", "load", "make_stream", "manifest_files", "save"]
 
-# What is saved, and hashed in this order.
+# What is saved, and hashed in this order; ``reserved`` only where samples are reserved, as older streams have none.
 ARRAYS = ("samples", "sizes", "test", "test_sizes", "order", "histogram", "label_digest")
 
 
@@ -36,6 +37,7 @@ class Stream:
     order: np.ndarray  # the label of every registered class
     histogram: np.ndarray  # (2, labels): training and test samples of every label, dealt or not
     label_digest: np.ndarray  # (4,): a digest of all labels, to tell other data apart
+    reserved: np.ndarray  # training indices that no client gets, ascending
     counts: np.ndarray  # (shares, 4): task, client, registered class and number of training samples, where not 0
     tasks: tuple[Task, ...]
     parameters: dict[str, Any]
@@ -65,7 +67,13 @@ class Stream:
     @cached_property
     def hash(self) -> str:
         """Equal for streams that deal the same data to the same places, whatever their names."""
-        return _hash(getattr(self, name) for name in ARRAYS)
+        return _hash(self.arrays.values())
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """What a manifest holds."""
+        arrays = {name: getattr(self, name) for name in ARRAYS}
+        return arrays | {"reserved": self.reserved} if len(self.reserved) else arrays
 
     @cached_property
     def _stops(self) -> np.ndarray:
@@ -88,13 +96,16 @@ def make_stream(
             f"Expected partition.clients to be at most {len(train_labels)}, the number of training samples, "
             f"but got {spatial.clients}."
         )
-    split = temporal.split(train_labels, test_labels, seed)
-    shares = [
-        samples[positions]
-        for task, samples in enumerate(split.train)
-        for positions in spatial.split(train_labels[samples], seed, task)
-    ]
+    reserved = _reserve(train_labels, temporal.reserved, seed)
+    dealt = np.setdiff1d(np.arange(len(train_labels)), reserved)
+    split = temporal.split(train_labels[dealt], test_labels, seed)
+    shares = []
+    for task, positions_in_dealt in enumerate(split.train):
+        samples = dealt[positions_in_dealt]
+        for positions in spatial.split(train_labels[samples], seed, task):
+            shares.append(samples[positions])
     arrays = {
+        "reserved": reserved,
         "samples": np.concatenate(shares),
         "sizes": np.reshape([len(share) for share in shares], (temporal.tasks, spatial.clients)),
         "test": np.concatenate([np.sort(indices) for indices in split.test]),
@@ -102,6 +113,8 @@ def make_stream(
     }
     parameters = {**vars(temporal), "partition": spatial.name, **vars(spatial), "name": temporal.name, "seed": seed}
     del parameters["manifest"]
+    if not temporal.reserved:
+        del parameters["reserved"]
     return _build(arrays, train_labels, test_labels, parameters)
 
 
@@ -114,7 +127,7 @@ def save(stream: Stream, folder: Path) -> None:
         **{name: getattr(stream, name).tolist() for name in ("sizes", "test_sizes", "order", "histogram", "counts")},
     }
     arrays = io.BytesIO()
-    np.savez_compressed(arrays, **{name: getattr(stream, name) for name in ARRAYS})
+    np.savez_compressed(arrays, allow_pickle=False, **stream.arrays)
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "stream.npz", arrays.getvalue())
     write_atomically(folder / "stream.json", (json.dumps(summary) + "\n").encode())
@@ -146,7 +159,7 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
             raise UserError(f"The stream manifest {file} does not exist: it takes stream.npz and stream.json together.")
     try:
         with np.load(files[0], allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in ARRAYS}
+            arrays = {name: saved[name] for name in (*ARRAYS, "reserved") if name in saved or name != "reserved"}
         summary = json.loads(files[1].read_text())
         return arrays, dict(summary["parameters"]), summary["hash"]
     except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
@@ -165,12 +178,27 @@ def _build(
     declared = [labels.tolist() for labels, _ in held]
     tasks, order = register(declared[start : start + sizes.shape[1]] for start in range(0, len(held), sizes.shape[1]))
     derived = {
+        "reserved": arrays.get("reserved", np.zeros(0, dtype=np.int64)),
         "order": np.array(order, dtype=np.int64),
         "counts": _counts(held, sizes.shape[1], order),
         "histogram": _histogram(train_labels, test_labels),
         "label_digest": _digest(train_labels, test_labels),
     }
     return Stream(**(arrays | derived), tasks=tasks, parameters=parameters)
+
+
+def _reserve(labels: np.ndarray, per_class: int, seed: int) -> np.ndarray:
+    """``per_class`` random training samples of every class, ascending."""
+    smallest = int(np.bincount(labels)[np.unique(labels)].min(initial=len(labels)))
+    if per_class >= max(smallest, 1):
+        raise ConfigError(
+            f"Expected stream.reserved to be less than {smallest}, the training samples of the smallest class, "
+            f"but got {per_class}."
+        )
+    shuffled = generator(seed, "stream", "reserved").permutation(len(labels))
+    by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]  # random order within each class
+    rank = np.arange(len(labels)) - np.searchsorted(labels[by_class], labels[by_class])  # position within its class
+    return np.sort(by_class[rank < per_class])
 
 
 def _counts(held: list[tuple[np.ndarray, np.ndarray]], clients: int, order: tuple[int, ...]) -> np.ndarray:

@@ -1,7 +1,7 @@
 """Temporal splits: which samples arrive in which task, as a pure function of the labels and the seed.
 
-A split is a frozen dataclass named by ``_target_`` in one YAML of ``configs/stream/``, with ``tasks``, ``name``,
-``manifest`` (a saved stream to replay instead of splitting) and ``split``.
+A split is a frozen dataclass named by ``_target_`` in one YAML of ``configs/stream/``; :class:`Temporal` lists what it
+must have.
 """
 
 import math
@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Protocol
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveInt
 
 from fcl_bench.errors import ConfigError
 from fcl_bench.seeds import generator
@@ -24,12 +24,40 @@ Layout = tuple[Groups, Groups]  # the disjoint and the blurry classes at home in
 
 @dataclass(frozen=True)
 class TemporalSplit:
-    """Sample indices of each task in order of arrival, and the classes at home in each task (``Iid`` has none)."""
+    """Sample indices of each task in order of arrival, and the classes at home in each task (``IidTasks`` has none)."""
 
     train: Groups
     test: Groups
     disjoint: Groups = ()  # classes whose samples all arrive in this task
     blurry: Groups = ()  # classes of which a share is moved to other tasks
+
+
+class Temporal(Protocol):
+    """A way to split data over time."""
+
+    @property
+    def name(self) -> str:
+        """As in ``stream=NAME``."""
+        ...
+
+    @property
+    def tasks(self) -> int:
+        """How many."""
+        ...
+
+    @property
+    def manifest(self) -> Path | None:
+        """A saved stream to replay instead of splitting."""
+        ...
+
+    @property
+    def reserved(self) -> int:
+        """Training samples per class that no client gets: they are public, for methods that use such samples."""
+        ...
+
+    def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
+        """Deal both halves of the data to tasks."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -47,6 +75,7 @@ class SiBlurry:
     blurry_ratio: Ratio = 0.1
     layout: Literal["fixed", "varying", "legacy"] = "fixed"
     manifest: Path | None = None
+    reserved: NonNegativeInt = 0
     name: str = "si_blurry"
 
     def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
@@ -74,6 +103,7 @@ class Disjoint:
 
     tasks: PositiveInt
     manifest: Path | None = None
+    reserved: NonNegativeInt = 0
     name: str = "disjoint"
 
     def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
@@ -82,11 +112,12 @@ class Disjoint:
 
 
 @dataclass(frozen=True)
-class Iid:
+class IidTasks:
     """No temporal shift: every task is an equal random part of the data."""
 
     tasks: PositiveInt
     manifest: Path | None = None
+    reserved: NonNegativeInt = 0
     name: str = "iid"
 
     def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
@@ -96,9 +127,6 @@ class Iid:
         halves = {"train": train_labels, "test": test_labels}
         shuffled = [generator(seed, "stream", name).permutation(len(labels)) for name, labels in halves.items()]
         return TemporalSplit(*(_cut(samples, _even_cuts(len(samples), self.tasks)) for samples in shuffled))
-
-
-Temporal = SiBlurry | Disjoint | Iid
 
 
 class _TorchDraws:

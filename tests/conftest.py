@@ -19,6 +19,7 @@ import torch
 
 from fcl_bench.__main__ import main
 from fcl_bench.federation import Exchange, Federation, Participation
+from fcl_bench.learning import beginning, learn
 from fcl_bench.stream import Stream, make_stream
 from fcl_bench.transport import Transport
 from fcl_bench.transport.in_process import InProcess
@@ -159,20 +160,17 @@ def course(
     who: Participation | None = None,
     transport: Transport | None = None,
 ) -> Course:
-    """Teach a method a stream; the server's randomness in task t is that of the seed t."""
+    """Teach a method a stream."""
     stream = make_stream(labels, labels, temporal, spatial, seed=1)
     done = Course(stream, [], [], [])
     transport, who = transport or InProcess(), who or Participation()
     listen = done.exchanges.append
     federation = Federation(stream, inputs, labels, lambda: method, transport, who, seed=1, on_exchange=listen)
-    state = method.init()
-    for task in stream.tasks:
-        torch.manual_seed(task.index)
-        clients = federation.open(method, task)
-        for state in method.learn(state, task, clients):
-            done.states.append(state)
-        clients.finish()
-        done.memories.append({client: dict(memory) for client, memory in federation.memories.items()})
+    for progress in learn(method, federation, beginning(method)):
+        if progress.between_tasks:
+            done.memories.append({client: dict(memory) for client, memory in federation.memories().items()})
+        else:
+            done.states.append(progress.state)
     return done
 
 

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 from scipy.stats import entropy, kstest
 
-from fcl_bench.partition import Dirichlet, Iid, Shards
+from fcl_bench.partition import Dirichlet, IidClients, Shards
 
 TASK = np.repeat(np.arange(20), 500)  # the task of the reference statistics
 SEEDS = range(12)
@@ -38,7 +38,9 @@ def test_every_position_goes_to_exactly_one_client(labels, clients, seed, task, 
         st.sampled_from(["equal", "capped"]),
         st.sampled_from(["fresh", "fixed"]),
     )
-    partition = data.draw(dirichlet | st.just(Iid(clients)) | st.builds(Shards, st.just(clients), st.integers(1, 4)))
+    partition = data.draw(
+        dirichlet | st.just(IidClients(clients)) | st.builds(Shards, st.just(clients), st.integers(1, 4))
+    )
     shares = partition.split(labels, seed, task)
     assert len(shares) == clients
     assert sorted(np.concatenate(shares)) == list(range(len(labels)))
@@ -82,7 +84,7 @@ def test_capped_draws_again_while_a_client_is_empty() -> None:
     assert min(smallest("fixed")) == 0
 
 
-@pytest.mark.parametrize("partition", [Dirichlet(2, 1), Dirichlet(2, 1, "capped"), Iid(2), Shards(2)])
+@pytest.mark.parametrize("partition", [Dirichlet(2, 1), Dirichlet(2, 1, "capped"), IidClients(2), Shards(2)])
 def test_within_a_class_chance_decides(partition) -> None:
     owner = np.zeros(1000, dtype=int)
     owner[partition.split(np.zeros(1000, dtype=int), 0, 0)[1]] = 1
@@ -143,7 +145,7 @@ def test_extreme_alphas_and_a_thousand_clients(alpha: float, balance: str) -> No
 
 
 def test_iid_clients_hold_every_class_alike() -> None:
-    held = counts(Iid(5).split(TASK, 0, 0), TASK)
+    held = counts(IidClients(5).split(TASK, 0, 0), TASK)
     assert abs(held - 100).max() < 36  # four standard deviations
 
 
@@ -159,7 +161,7 @@ def test_shards_give_each_client_few_classes(shards_per_client: int) -> None:
         assert any(own[1] != own[0] + 1 for own in classes)
 
 
-@pytest.mark.parametrize("partition", [Dirichlet(5, 0.5), Dirichlet(5, 0.5, "capped"), Iid(5), Shards(5)])
+@pytest.mark.parametrize("partition", [Dirichlet(5, 0.5), Dirichlet(5, 0.5, "capped"), IidClients(5), Shards(5)])
 def test_seed_and_task_change_the_split(partition) -> None:
     splits = [np.concatenate(partition.split(TASK, seed, task)).tobytes() for seed in (0, 1) for task in (0, 1)]
     assert len(set(splits)) == 4

@@ -24,7 +24,7 @@ temporals = (
         st.sampled_from(["fixed", "varying", "legacy"]),
     )
     | st.builds(temporal.Disjoint, st.integers(1, 6))
-    | st.builds(temporal.Iid, st.integers(1, 6))
+    | st.builds(temporal.IidTasks, st.integers(1, 6))
 )
 spatials = (
     st.builds(
@@ -34,7 +34,7 @@ spatials = (
         st.sampled_from(["equal", "capped"]),
         st.sampled_from(["fresh", "fixed"]),
     )
-    | st.builds(partition.Iid, st.integers(1, 12))
+    | st.builds(partition.IidClients, st.integers(1, 12))
     | st.builds(partition.Shards, st.integers(1, 12), st.integers(1, 3))
 )
 
@@ -154,20 +154,22 @@ def test_more_clients_than_samples_are_refused() -> None:
         ConfigError,
         match=r"Expected partition\.clients to be at most 120, the number of training samples, but got 121\.",
     ):
-        make_stream(*data(), temporal.Iid(2), partition.Iid(121), seed=0)
+        make_stream(*data(), temporal.IidTasks(2), partition.IidClients(121), seed=0)
 
 
 def test_a_manifest_of_another_kind_of_stream_is_refused(tmp_path: Path) -> None:
     save(small(), tmp_path)
     with pytest.raises(ConfigError, match="Expected stream=si_blurry with this manifest, but got iid"):
-        make_stream(*data(), temporal.Iid(9, manifest=tmp_path), partition.Iid(1), seed=1)
+        make_stream(*data(), temporal.IidTasks(9, manifest=tmp_path), partition.IidClients(1), seed=1)
 
 
 @pytest.mark.parametrize("name", ["", "stream.npz", "stream.json"])
 def test_a_saved_stream_replays_exactly(tmp_path: Path, name: str) -> None:
     stream = small()
     save(stream, tmp_path / "run")
-    replayed = make_stream(*data(), temporal.SiBlurry(9, manifest=tmp_path / "run" / name), partition.Iid(1), seed=99)
+    replayed = make_stream(
+        *data(), temporal.SiBlurry(9, manifest=tmp_path / "run" / name), partition.IidClients(1), seed=99
+    )
     assert replayed.hash == stream.hash
     assert replayed.tasks == stream.tasks
     assert replayed.parameters == stream.parameters

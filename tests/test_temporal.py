@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
 from fcl_bench.errors import ConfigError
-from fcl_bench.temporal import Disjoint, Iid, SiBlurry, TemporalSplit
+from fcl_bench.temporal import Disjoint, IidTasks, SiBlurry, TemporalSplit
 
 LAYOUTS = ("fixed", "varying", "legacy")
 bounded = settings(max_examples=40, deadline=None, derandomize=True)
@@ -214,7 +214,7 @@ def test_disjoint_deals_equally_many_classes_to_every_task() -> None:
 
 def test_iid_deals_equal_parts_of_every_class() -> None:
     labels = labels_of(10, 1000)
-    split = Iid(4).split(labels, labels[:4001], seed=0)
+    split = IidTasks(4).split(labels, labels[:4001], seed=0)
     assert [len(own) for own in split.train] == [2500] * 4
     assert sorted(len(own) for own in split.test) == [1000, 1000, 1000, 1001]
     assert sorted(np.concatenate(split.train)) == list(range(10000))
@@ -222,7 +222,7 @@ def test_iid_deals_equal_parts_of_every_class() -> None:
     assert abs(counts - 250).max() < 60  # four standard deviations
 
 
-@pytest.mark.parametrize("temporal", [*(SiBlurry(3, layout=layout) for layout in LAYOUTS), Disjoint(3), Iid(3)])
+@pytest.mark.parametrize("temporal", [*(SiBlurry(3, layout=layout) for layout in LAYOUTS), Disjoint(3), IidTasks(3)])
 def test_a_split_is_a_function_of_labels_and_seed(temporal) -> None:
     labels = labels_of(6, 20)
 
@@ -255,7 +255,7 @@ def test_more_tasks_than_classes_are_refused(temporal) -> None:
 
 def test_more_iid_tasks_than_samples_are_refused() -> None:
     with pytest.raises(ConfigError, match="at most 3, the number of training samples of the data, but got 4"):
-        Iid(4).split(np.zeros(3, dtype=int), np.zeros(9, dtype=int), seed=0)
+        IidTasks(4).split(np.zeros(3, dtype=int), np.zeros(9, dtype=int), seed=0)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,8 @@ from fcl_bench.run.result import Result
 
 if TYPE_CHECKING:  # a finished run is shown without torch
     from fcl_bench.federation import Exchange
-    from fcl_bench.run.scenario import World
+    from fcl_bench.learning import Progress as LearningProgress
+    from fcl_bench.run.scenario import Scenario
     from fcl_bench.stream import Task
 
 HEARTBEAT = 30.0  # seconds between plain lines inside a task
@@ -86,29 +87,32 @@ class View:
 
         return advance
 
-    def begin(self, world: "World", method: Any, finished: int) -> None:
+    def begin(self, scenario: "Scenario", method: Any, progress: "LearningProgress") -> None:
         """The header: what is about to happen, and what it will cost."""
-        config, stream = world.config, world.stream
+        config, stream = scenario.config, scenario.stream
         rounds, epochs = (getattr(method, name, config.method.get(name, 1)) for name in ("rounds", "epochs"))
-        samples, visits = len(world.train), len(world.train) * rounds * epochs
+        samples, visits = len(scenario.train), len(scenario.train) * rounds * epochs
         facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key != "name")
-        inputs = "x".join(str(side) for side in world.train.shape[1:])
-        training = "trained end to end" if world.backbone.trainable else "frozen"
+        inputs = "x".join(str(side) for side in scenario.train.shape[1:])
+        training = "trained end to end" if scenario.backbone.trainable else "frozen"
         rows = {
             "method": method_name(config),
-            "data set": f"{config.dataset.name}, {len(world.dataset.classes)} classes, "
-            f"{samples:,} + {len(world.test):,} samples",
+            "data set": f"{config.dataset.name}, {len(scenario.dataset.classes)} classes, "
+            f"{samples:,} + {len(scenario.test):,} samples",
             "backbone": f"{config.backbone.name}, {training}, inputs {inputs}",
             "stream": f"{stream.parameters['name']} ({facts}), hash {stream.hash[:8]}",
             "cost": f"{len(stream.tasks)} tasks x {stream.clients} clients, rounds per task {rounds}, "
             f"{visits:,} sample visits",
         }
-        if finished:
-            rows["resumed"] = f"after task {finished} of {len(stream.tasks)}"
+        if progress.task or progress.yielded:
+            within = f", round {progress.yielded} of the next" if progress.yielded else ""
+            rows["resumed"] = f"after task {progress.task} of {len(stream.tasks)}{within}"
         for name, text in rows.items():
             self._line(Text.assemble((f"{name:<9} ", "bold"), text))
-        self._tasks, self._per_task, self._done = len(stream.tasks), rounds, 0
-        self._bar = self._progress.add_task("", total=rounds * self._tasks, completed=rounds * finished)
+        self._tasks, self._per_task, self._done = len(stream.tasks), rounds, progress.yielded
+        self._bar = self._progress.add_task(
+            "", total=rounds * self._tasks, completed=rounds * progress.task + progress.yielded
+        )
         self._progress.start()
 
     def answered(self, exchange: "Exchange") -> None:
@@ -121,7 +125,7 @@ class View:
         self._progress.update(self._bar, description=text)
         self._heartbeat(text)
 
-    def round(self) -> None:
+    def round_done(self) -> None:
         """The method has handed out a model."""
         self._done += 1
         self._progress.update(self._bar, advance=1)

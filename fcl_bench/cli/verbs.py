@@ -86,13 +86,13 @@ def show_stream(words: list[str]) -> None:
     from fcl_bench.config.compose import composed
     from fcl_bench.files import writing_to
     from fcl_bench.leaderboard.stream_picture import dense, picture, save, table
-    from fcl_bench.run.scenario import deal
+    from fcl_bench.run.scenario import plan
 
     with_method = any(word.startswith("method=") for word in options.overrides)
     config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
-    dealt = deal(config)
-    stream = dealt.stream
-    Console(highlight=False).print(table(stream, dealt.dataset.classes))
+    planned = plan(config)
+    stream = planned.stream
+    Console(highlight=False).print(table(stream, planned.dataset.classes))
     with writing_to(options.out.parent, "--out"):
         save(picture(dense(stream.counts, len(stream.tasks), stream.clients)), options.out)
     print(f"stream {stream.hash[:8]}, picture: {options.out}")

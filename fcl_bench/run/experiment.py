@@ -1,53 +1,73 @@
 """One run, from configuration to record."""
 
 import time
+from contextlib import closing
+from dataclasses import asdict
 
 from omegaconf import DictConfig
 
 from fcl_bench.config.compose import build
-from fcl_bench.federation import Meter
-from fcl_bench.method import facts, other_classifiers
-from fcl_bench.run.evaluate import predict
+from fcl_bench.federation import Federation
+from fcl_bench.learning import Costs, Progress, beginning, learn
+from fcl_bench.method import facts
+from fcl_bench.run.checkpoint import TaskCosts, first_checkpoint
+from fcl_bench.run.environment import peak_memory_mb
 from fcl_bench.run.identity import remember
 from fcl_bench.run.observer import Observer
 from fcl_bench.run.record import Record
 from fcl_bench.run.result import Result
-from fcl_bench.run.scenario import World, deal, prepare, step
+from fcl_bench.run.scenario import Scenario, materialise, plan
+from fcl_bench.run.scores import score
 
 
-def run(config: DictConfig, view: Observer, command: str | None = None) -> Result:
+def run(config: DictConfig, observer: Observer, command: str | None = None) -> Result:
     """Show the result of a finished run, or do what is left of it; ``command`` is recorded as what asked for it."""
     began = time.time_ns()
-    dealt = deal(config)
-    record = Record(config, dealt.identity, command)
-    remember(config, record.identity, dealt.files, began)
+    planned = plan(config)
+    record = Record(config, planned.identity, command)
+    remember(config, record.identity, planned.files, began)
     result = record.finished() if config.resume else None
     if result:
-        view.finished_before(result, record.folder)
-    else:
-        with record.opened(dealt.stream, dealt.dataset.test.labels):
-            result = learn(prepare(config, dealt, view.filling), record, view)
-        view.end(result, record.folder)
+        observer.finished_before(result, record.folder)
+        return result
+    with record.opened(planned.stream, planned.dataset.test.labels):
+        result = learn_stream(materialise(config, planned, observer.filling), record, observer)
+    observer.end(result, record.folder)
     return result
 
 
-def learn(world: World, record: Record, view: Observer) -> Result:
+def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Result:
     """Learn task after task, predict the whole test set after each, and keep it all."""
-    method, logger = world.method(), build(world.config.logger)
-    checkpoint = record.restore(world.start(method.init()), facts(method))
-    federation = world.federation(checkpoint.memories, view.answered, record.log_exchange)
-    view.begin(world, method, finished=len(checkpoint.costs))
-    with logger.opened(record.folder) as log:
-        for task in world.stream.tasks[len(checkpoint.costs) :]:
-            state, meter, clients = checkpoint.state, Meter(), federation.open(method, task)
-            for state in meter.learn(method, state, clients):
-                view.round()
-            predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order)
-            others = {
-                name: predict(other, world.test, world.stream.order) for name, other in other_classifiers(method, state)
-            }
-            checkpoint = step(checkpoint, state, predictions, others, federation, clients, meter)
+    config = scenario.config
+    method = scenario.method()
+    logger = build(config.logger)
+    checkpoint = record.restore(first_checkpoint(beginning(method), len(scenario.test)), facts(method))
+    with closing(build(config.transport)) as transport, logger.opened(record.folder) as log:
+        federation = scenario.federation(transport, observer.answered, record.log_exchange)
+        federation.restore(checkpoint.memories)
+        observer.begin(scenario, method, checkpoint.progress)
+        for progress in learn(method, federation, checkpoint.progress):
+            if not progress.between_tasks:
+                observer.round_done()
+                if getattr(method, "resumes_within_tasks", False) and record.is_due():
+                    record.save_progress(checkpoint.within_task(progress, federation.memories()))
+                continue
+            memories = federation.memories()
+            scores = score(method, progress, memories, scenario)
+            progress = progress.plus(Costs(server_seconds=scores.server_seconds))
+            checkpoint = checkpoint.after_task(progress, memories, scores, costs_of(progress, federation))
             result = record.save(checkpoint)
             log(result)
-            view.learned(task, result)
+            observer.learned(scenario.stream.tasks[progress.task - 1], result)
         return record.complete()
+
+
+def costs_of(progress: Progress, federation: Federation) -> TaskCosts:
+    """What a record says about traffic, time and memory after a task."""
+    costs = progress.costs
+    return {
+        **asdict(costs),
+        "runtime_seconds": costs.client_seconds + costs.server_seconds,
+        "stored_bytes": federation.stored_bytes,
+        "peak_memory_mb": peak_memory_mb(),
+    }

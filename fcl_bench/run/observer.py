@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from fcl_bench.federation import Exchange
+from fcl_bench.learning import Progress
 from fcl_bench.run.result import Result
-from fcl_bench.run.scenario import World
+from fcl_bench.run.scenario import Scenario
 from fcl_bench.stream import Task
 
 
@@ -17,15 +18,15 @@ class Observer(Protocol):
         """Give a function that is told (rows done, rows in all) while inputs are computed."""
         ...
 
-    def begin(self, world: World, method: Any, finished: int) -> None:
-        """Learning begins; some tasks may be finished."""
+    def begin(self, scenario: Scenario, method: Any, progress: Progress) -> None:
+        """Learning begins, or goes on from ``progress``."""
         ...
 
     def answered(self, exchange: Exchange) -> None:
         """A client has answered."""
         ...
 
-    def round(self) -> None:
+    def round_done(self) -> None:
         """The method has handed out a model."""
         ...
 

@@ -4,13 +4,13 @@ import io
 import json
 import math
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from typing import Any, Literal
 
 import numpy as np
-import torch
 from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
@@ -18,11 +18,14 @@ from fcl_bench import stream as streams
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.federation import Exchange
 from fcl_bench.files import write_atomically, writing_to
-from fcl_bench.message import decode, encode
+from fcl_bench.learning import Costs, Progress
+from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.result import Result
-from fcl_bench.run.summary import Checkpoint, summarise
+from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
+
+CHECKPOINT_SECONDS = 30.0  # between checkpoints within a task
 
 
 class Record(RunFolder):
@@ -44,7 +47,7 @@ class Record(RunFolder):
         From here on ``result.json`` says "interrupted" until the run is complete, whatever ends it.
         """
         self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
-        self._checkpoint = Checkpoint(None, {}, torch.zeros(0, len(targets), dtype=torch.int64), (), {})
+        self._checkpoint = first_checkpoint(Progress(0, 0, 0, None, Costs()), len(targets))
         self.refuse_another_run(self.identity)
         new = not self.folder.exists()
         with self._locked():
@@ -61,23 +64,35 @@ class Record(RunFolder):
                 raise
 
     def restore(self, start: Checkpoint, facts: dict[str, bool]) -> Checkpoint:
-        """The last checkpoint, or else ``start``; exchanges of an unfinished task are struck from the log."""
+        """The last checkpoint, or else ``start``; exchanges that come after it are struck from the log."""
         path = self.folder / "checkpoint" / "checkpoint.safetensors"
         if not self.config.resume:
             path.unlink(missing_ok=True)
         elif path.exists():
             try:
-                start = decode(path.read_bytes())
+                start = decoded(path.read_bytes())
             except Exception as error:
                 raise UserError(
                     f"The checkpoint {path} cannot be read ({error}): remove it, or set resume=false."
                 ) from error
         log = self.folder / "exchanges.jsonl"
         lines = log.read_text().splitlines() if log.exists() else []
-        kept = [line for line in lines if _task(line) < len(start.costs)]
+        reached = (start.progress.task, start.progress.exchanges)
+        kept = [line for line in lines if _position(line) < reached]
         self._write("exchanges.jsonl", "".join(f"{line}\n" for line in kept).encode())
-        self._checkpoint, self._facts = start, facts
+        self._checkpoint = start
+        self._facts = facts
+        self._saved = time.monotonic()
         return start
+
+    def is_due(self) -> bool:
+        """Whether it is time to save progress within a task."""
+        return time.monotonic() - self._saved > CHECKPOINT_SECONDS
+
+    def save_progress(self, checkpoint: Checkpoint) -> None:
+        """Write a checkpoint within a task; the result is that of the finished tasks."""
+        self._write("checkpoint/checkpoint.safetensors", checkpoint.encoded())
+        self._saved = time.monotonic()
 
     def save(self, checkpoint: Checkpoint) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
@@ -87,11 +102,11 @@ class Record(RunFolder):
         np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets, **arrays)
         self._write("predictions.npz", predictions.getvalue())
         result = self._save_result("interrupted")
-        self._write("checkpoint/checkpoint.safetensors", encode(checkpoint))
+        self.save_progress(checkpoint)
         return result
 
     def complete(self) -> Result:
-        """The last word."""
+        """Mark the run complete."""
         return self._save_result("complete")
 
     def log_exchange(self, exchange: Exchange) -> None:
@@ -126,9 +141,10 @@ class Record(RunFolder):
             write_atomically(path, data)
 
 
-def _task(line: str) -> float:
-    """The task of a logged exchange; that of a line which was cut off by a full disk never ends."""
+def _position(line: str) -> tuple[float, float]:
+    """Task and number of a logged exchange; a line that a full disk has cut off comes after all others."""
     try:
-        return json.loads(line)["task"]
+        exchange = json.loads(line)
+        return exchange["task"], exchange["exchange"]
     except ValueError:
-        return math.inf
+        return math.inf, math.inf

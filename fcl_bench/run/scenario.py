@@ -1,71 +1,83 @@
-"""What a run takes place in: the data as clients hold them, the stream, and how to build method and federation."""
+"""What a run takes place in: data as clients hold them, the stream, and what makes method and federation."""
 
 import hashlib
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from omegaconf import DictConfig, OmegaConf
-from torch import Tensor
 
 from fcl_bench.backbone import Backbone, BackboneConfig
 from fcl_bench.config.compose import build
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
+from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
-from fcl_bench.federation import Clients, Exchange, Federation, Meter
+from fcl_bench.federation import Exchange, Federation
 from fcl_bench.method import Method
 from fcl_bench.run.allocator import keep_freed_memory
-from fcl_bench.run.environment import forget_peak_memory, peak_memory_mb
-from fcl_bench.run.summary import Checkpoint
+from fcl_bench.run.environment import forget_peak_memory
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream, manifest_files
+from fcl_bench.transport import Transport
 
 
 @dataclass(frozen=True)
-class World:
-    """Everything that is equal for all methods."""
+class MethodSource:
+    """Makes a fresh method: always the same one, here or in another process."""
+
+    settings: dict[str, Any]
+    backbone: Backbone
+    seed: int
+
+    def __call__(self) -> Method:
+        """A new object."""
+        with seeded(derive(self.seed, "init")):
+            return build(OmegaConf.create(self.settings), self.backbone)
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Everything that is equal for all methods, and the method's settings."""
 
     config: DictConfig
     dataset: Dataset
     stream: Stream
-    train: Tensor  # inputs as clients hold them, memory-mapped
-    test: Tensor
+    train: Inputs  # as clients hold them
+    test: Inputs
     backbone: Backbone
 
-    def method(self) -> Method:
-        """A fresh method: always the same one, wherever and however often it is made."""
-        with seeded(derive(self.config.seed, "init")):
-            return build(self.config.method, self.backbone)
+    @cached_property
+    def method(self) -> MethodSource:
+        """What makes the method."""
+        settings: Any = OmegaConf.to_container(self.config.method, resolve=True)
+        return MethodSource(settings, self.backbone, self.config.seed)
 
     def federation(
-        self, memories: dict[int, Any], on_answer: Callable[[Exchange], None], on_exchange: Callable[[Exchange], None]
+        self,
+        transport: Transport,
+        on_answer: Callable[[Exchange], None] = lambda exchange: None,
+        on_exchange: Callable[[Exchange], None] = lambda exchange: None,
     ) -> Federation:
-        """All clients over the whole stream."""
+        """All clients over the whole stream, reached by ``transport``."""
         return Federation(
             stream=self.stream,
             inputs=self.train,
             labels=self.dataset.train.labels,
             build=self.method,
-            transport=build(self.config.transport),
+            transport=transport,
             participation=build(self.config.federation),
             seed=self.config.seed,
             on_answer=on_answer,
             on_exchange=on_exchange,
-            memories=memories,
         )
-
-    def start(self, state: Any) -> Checkpoint:
-        """Before the first task."""
-        return Checkpoint(state, {}, torch.zeros(0, len(self.test), dtype=torch.int64), (), {})
 
 
 @dataclass(frozen=True)
-class Dealt:
+class Plan:
     """The data set within the limits of this run, and who gets which sample when; no image was read for that."""
 
     dataset: Dataset
@@ -87,7 +99,7 @@ class Dealt:
         return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def deal(config: DictConfig) -> Dealt:
+def plan(config: DictConfig) -> Plan:
     """Load the labels and deal the samples to tasks and clients.
 
     A method whose settings do not go together says so here, before anything is computed or written.
@@ -96,49 +108,19 @@ def deal(config: DictConfig) -> Dealt:
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     settings.pop("input_size", None)  # a hint to the backbone
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
-    temporal, spatial = build(config.stream), build(config.partition)
+    temporal = build(config.stream)
+    spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
-    return Dealt(dataset, stream, build(config.backbone), temporal.manifest)
+    return Plan(dataset, stream, build(config.backbone), temporal.manifest)
 
 
-def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
+def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progress]) -> Scenario:
     """Have the inputs of both halves ready on disk."""
     keep_freed_memory()
     forget_peak_memory()
-    dataset, backbone = dealt.dataset, dealt.backbone
+    dataset = plan.dataset
+    backbone = plan.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
-    return World(config, dataset, dealt.stream, train, test, backbone.for_methods(train))
-
-
-def step(
-    before: Checkpoint,
-    state: Any,
-    predictions: np.ndarray,
-    others: dict[str, np.ndarray],
-    federation: Federation,
-    clients: Clients,
-    meter: Meter,
-) -> Checkpoint:
-    """What is known after one task more; traffic and seconds add up."""
-    past = before.costs[-1] if before.costs else {}
-    spent = {
-        "uplink_bytes": sum(exchange.uplink_bytes for exchange in clients.exchanges),
-        "downlink_bytes": sum(exchange.downlink_bytes for exchange in clients.exchanges),
-        "exchanges": len(clients.exchanges),
-        "client_seconds": meter.client_seconds,
-        "server_seconds": meter.server_seconds,
-        "runtime_seconds": meter.client_seconds + meter.server_seconds,
-    }
-    costs = {name: past.get(name, 0) + value for name, value in spent.items()}
-    costs["stored_bytes"] = federation.stored_bytes
-    costs["peak_memory_mb"] = peak_memory_mb()
-    rows = _appended(before.predictions, predictions)
-    other_rows = {name: _appended(before.others.get(name), row) for name, row in others.items()}
-    return Checkpoint(state, federation.memories, rows, (*before.costs, costs), other_rows)
-
-
-def _appended(rows: Tensor | None, row: np.ndarray) -> Tensor:
-    new = torch.from_numpy(row)[None]
-    return new if rows is None else torch.cat([rows, new])
+    return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.tensor))

@@ -1,7 +1,8 @@
 """From what a run has gathered to the content of ``result.json``."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
 from fcl_bench.config.compose import method_name, run_id
+from fcl_bench.run.checkpoint import Checkpoint
 from fcl_bench.run.environment import environment
 from fcl_bench.run.metrics import accuracy_matrix, curves
 from fcl_bench.run.result import SCHEMA, Result
@@ -16,17 +18,6 @@ from fcl_bench.stream import Stream
 
 TRAFFIC = ("uplink_bytes", "downlink_bytes", "exchanges")
 SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "runtime_seconds"}
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """All that a run has gathered after its last finished task, and all it needs to go on."""
-
-    state: Any
-    memories: dict[int, Any]  # what clients keep, by client
-    predictions: Tensor  # (finished tasks, test samples), original labels
-    costs: tuple[dict[str, float], ...]  # traffic, seconds and memory after each finished task
-    others: dict[str, Tensor]  # predictions of a method's other classifiers, by name
 
 
 def summarise(
@@ -37,6 +28,8 @@ def summarise(
     values = scores["curves"]
     for name in checkpoint.costs[0] if checkpoint.costs else ():
         values[name] = [cost[name] for cost in checkpoint.costs]
+    if checkpoint.personal:
+        values["personal_accuracy"] = [_mean(accuracies) for accuracies in checkpoint.personal]
     last = _last(values)
     return {
         "schema": SCHEMA,
@@ -57,6 +50,7 @@ def summarise(
             for name, predictions in checkpoint.others.items()
             if (found := _scores(predictions, stream, targets))
         },
+        **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(),
@@ -66,7 +60,7 @@ def summarise(
 
 def _scores(predictions: Tensor, stream: Stream, targets: np.ndarray) -> dict[str, Any]:
     """Curves and matrix of a classifier."""
-    task_of, rows = test_tasks(stream, len(targets)), predictions.numpy()
+    task_of, rows = task_of_test_samples(stream, len(targets)), predictions.numpy()
     registered_in = np.array([*first_tasks(stream), len(stream.tasks)])  # the last entry: never
     found = curves(rows, targets, task_of, since=registered_in[stream.number[targets]])
     matrix = [_plain(row) for row in accuracy_matrix(rows, targets, task_of)]
@@ -77,7 +71,7 @@ def _last(values: dict[str, list[Any]]) -> dict[str, Any]:
     return {name: curve[-1] if curve else None for name, curve in values.items()}
 
 
-def test_tasks(stream: Stream, samples: int) -> np.ndarray:
+def task_of_test_samples(stream: Stream, samples: int) -> np.ndarray:
     """The task each test sample belongs to, -1 for none."""
     task_of = np.full(samples, -1)
     for task in stream.tasks:
@@ -88,6 +82,11 @@ def test_tasks(stream: Stream, samples: int) -> np.ndarray:
 def first_tasks(stream: Stream) -> list[int]:
     """The task in which each registered class was registered."""
     return [task.index for task in stream.tasks for _ in task.new]
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _plain(values: np.ndarray) -> list[float | None]:

@@ -1,43 +1,75 @@
-"""Where client calls run. A transport turns a request and some clients into replies; it decides nothing else."""
+"""How calls reach clients. A transport carries a call to the sites where clients live; it decides nothing else.
 
-from collections.abc import Callable, Iterable, Iterator
+A call is plain data, so it can leave the process. A site holds clients: their data, their memories and a method of its
+own. Whatever the transport, the answers are the same to the bit, since each call brings its own seed.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from fcl_bench.seeds import derive, seeded
-from fcl_bench.threads import threads_for
+from fcl_bench.client import Memory
 
-if TYPE_CHECKING:
-    from fcl_bench.federation import Client
+Memories = dict[int, Memory]  # by client; a client that keeps nothing may be absent
 
 
 @dataclass(frozen=True)
-class Request:
-    """One exchange as a transport sees it."""
+class Call:
+    """One exchange, as every client receives it."""
 
-    build: Callable[[], Any]  # makes a fresh method
-    function: Callable[..., Any]  # bound to the server's method
-    message: tuple[Any, ...]  # empty, or the one message to every client
-    place: tuple[int, int, int]  # run seed, task, exchange: where the randomness of this exchange comes from
+    function: str  # the name of a function of the method
+    message: tuple[Any, ...]  # empty, or the one message
+    seed: int  # of the run; with task, exchange and client it decides the randomness of a call
+    task: int
+    exchange: int
 
 
-class Transport(Protocol):
-    """Runs client calls somewhere."""
+@dataclass(frozen=True)
+class Answer:
+    """What one client gives back."""
 
-    def map(self, request: Request, clients: Iterable["Client"]) -> Iterator[tuple[Any, float]]:
-        """Each client's reply and the seconds it took, in the order of ``clients``."""
+    client: int
+    reply: Any
+    seconds: float  # inside the function
+    stored: int  # bytes of the client's memory after the call
+    notes: dict[str, float]  # diagnostics
+
+
+class Site(Protocol):
+    """Where some clients live."""
+
+    def answer(self, call: Call, client: int) -> Answer:
+        """Run the function that the call names, at one client."""
+        ...
+
+    def memories(self) -> Memories:
+        """What the clients of this site keep."""
+        ...
+
+    def restore(self, memories: Memories) -> None:
+        """Let clients remember what they kept in an earlier process."""
         ...
 
 
-def call(
-    function: Callable[..., Any], client: "Client", message: tuple[Any, ...], place: tuple[int, ...]
-) -> tuple[Any, float]:
-    """Run one client call with its own randomness, so that neither order nor place of the calls can matter.
+class Transport(Protocol):
+    """Carries calls to sites."""
 
-    It has one thread; a function that has large tensors to work on asks for more by ``threads_for``.
-    """
-    with seeded(derive(*place, client.id)), threads_for(0):
-        start = perf_counter()
-        reply = function(client, *message)
-        return reply, perf_counter() - start
+    def open(self, site: Callable[[], Site]) -> None:
+        """Make the sites, which replace any earlier ones; ``site`` can be pickled, to make them elsewhere."""
+        ...
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        """The answers of these clients, in their order."""
+        ...
+
+    def memories(self) -> Memories:
+        """What all clients keep."""
+        ...
+
+    def restore(self, memories: Memories) -> None:
+        """Let clients remember what they kept in an earlier process."""
+        ...
+
+    def close(self) -> None:
+        """Let go of everything; the transport is not used again."""
+        ...

@@ -1,16 +1,29 @@
 """The default transport: plain calls, one client after the other."""
 
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
-from fcl_bench.federation import Client
-from fcl_bench.transport import Request, call
+from fcl_bench.transport import Answer, Call, Memories, Site
 
 
 class InProcess:
-    """Calls the server's own method object; nothing is copied."""
+    """One site for all clients; messages and replies are handed over as they are."""
 
-    def map(self, request: Request, clients: Iterable[Client]) -> Iterator[tuple[Any, float]]:
+    def open(self, site: Callable[[], Site]) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self._site = site()
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
         """See :class:`fcl_bench.transport.Transport`."""
         for client in clients:
-            yield call(request.function, client, request.message, request.place)
+            yield self._site.answer(call, client)
+
+    def memories(self) -> Memories:
+        """See :class:`fcl_bench.transport.Transport`."""
+        return self._site.memories()
+
+    def restore(self, memories: Memories) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self._site.restore(memories)
+
+    def close(self) -> None:
+        """Nothing to let go of."""

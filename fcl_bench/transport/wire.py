@@ -1,24 +1,39 @@
 """A transport that proves a method could run on separate machines: everything passes through bytes."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any
 
-from fcl_bench.federation import Client
 from fcl_bench.message import decode, encode
-from fcl_bench.transport import Request, call
+from fcl_bench.transport import Answer, Call, Memories, Site
 
 
 class Wire:
-    """A fresh method for every call; message, reply and client memory are encoded and decoded."""
+    """A new site, and so a fresh method, for every call; message, reply and memory are encoded and decoded."""
 
-    def map(self, request: Request, clients: Iterable[Client]) -> Iterator[tuple[Any, float]]:
+    def open(self, site: Callable[[], Site]) -> None:
         """See :class:`fcl_bench.transport.Transport`."""
-        sent = encode(request.message)
+        self._new_site = site
+        self._kept: dict[int, bytes] = {}
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        """See :class:`fcl_bench.transport.Transport`."""
+        sent = encode(call.message)
         for client in clients:
-            function = getattr(request.build(), request.function.__name__)
-            away = replace(client, memory=decode(encode(client.memory)))
-            reply, seconds = call(function, away, decode(sent), request.place)
-            client.memory.clear()
-            client.memory.update(decode(encode(away.memory)))
-            yield decode(encode(reply)), seconds
+            site = self._new_site()
+            if client in self._kept:
+                site.restore({client: decode(self._kept[client])})
+            answer = site.answer(replace(call, message=decode(sent)), client)
+            self._kept[client] = encode(site.memories().get(client, {}))
+            yield replace(answer, reply=decode(encode(answer.reply)))
+
+    def memories(self) -> Memories:
+        """See :class:`fcl_bench.transport.Transport`."""
+        memories = {client: decode(memory) for client, memory in self._kept.items()}
+        return {client: memory for client, memory in memories.items() if memory}
+
+    def restore(self, memories: Memories) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self._kept = {client: encode(memory) for client, memory in memories.items()}
+
+    def close(self) -> None:
+        """Nothing to let go of."""

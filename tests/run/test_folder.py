@@ -24,7 +24,7 @@ def refuse_to_load(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     def refuse(*_: object) -> None:
         raise Loaded
 
-    return lambda: monkeypatch.setattr("fcl_bench.run.experiment.deal", refuse)
+    return lambda: monkeypatch.setattr("fcl_bench.run.experiment.plan", refuse)
 
 
 def test_a_finished_run_and_a_finished_sweep_start_without_torch(

@@ -1,0 +1,233 @@
+"""The rules of the contract: each is a function of a :class:`Sandbox` that raises an ``AssertionError``."""
+
+import atexit
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+
+from fcl_bench.checks.sandbox import CLASSES, Sandbox
+from fcl_bench.config.catalogue import catalogue, config_file
+from fcl_bench.federation import Participation
+from fcl_bench.message import decode, encode, leaves
+from fcl_bench.method import Method, facts
+from fcl_bench.transport import Transport
+from fcl_bench.transport.processes import Processes
+from fcl_bench.transport.wire import Wire
+
+Check = Callable[[Sandbox], None]
+
+
+def check_builds_and_starts_with_a_message(sandbox: Sandbox) -> None:
+    """The method has the three functions, and ``init()`` survives the way through bytes."""
+    method = sandbox.method()
+    assert isinstance(method, Method), f"{type(method).__name__} lacks one of init, learn, classifier"
+    state = method.init()
+    assert encode(decode(encode(state))) == encode(state), "init() is not the same after encoding and decoding"
+
+
+def check_runs_over_the_wire(sandbox: Sandbox) -> None:
+    """A fresh method per client call gives the same state to the bit: no hidden state, no shared references."""
+    away = sandbox.run(transport=Wire()).state
+    _assert_equal(sandbox.plain.state, away, "the state differs when every message passes through bytes")
+
+
+def check_runs_in_other_processes(sandbox: Sandbox) -> None:
+    """Clients that live in two other processes give the same state to the bit."""
+    away = sandbox.run(transport=_two_processes()).state
+    _assert_equal(sandbox.plain.state, away, "the state differs when clients live in other processes")
+
+
+def check_leaves_messages_alone(sandbox: Sandbox) -> None:
+    """Nothing that was sent or handed over is changed in place."""
+    for original, now in sandbox.plain.kept:
+        assert encode(now) == original, "a message, reply or earlier state was changed after it had been handed over"
+
+
+def check_repeats_itself(sandbox: Sandbox) -> None:
+    """Same seed, same state."""
+    _assert_equal(sandbox.plain.state, sandbox.run().state, "two runs with one seed differ")
+
+
+def check_order_of_clients_does_not_matter(sandbox: Sandbox) -> None:
+    """Answers in another order give the same scores, up to rounding."""
+    shuffled = sandbox.run(participation=Participation(arrival="shuffled")).scores
+    _assert_close(sandbox.plain.scores, shuffled, 1e-3, "the order in which clients answer changes the scores")
+
+
+def check_exact_methods_do_not_see_clients(sandbox: Sandbox) -> None:
+    """For ``exact`` methods: one client's data in the hands of two give the same scores."""
+    if facts(sandbox.method())["exact"]:
+        two = sandbox.run(stream=sandbox.with_first_client_split()).scores
+        _assert_close(
+            sandbox.plain.scores, two, 1e-8, "splitting a client in two changes the scores of an exact method"
+        )
+
+
+def check_survives_few_clients_and_little_data(sandbox: Sandbox) -> None:
+    """Clients with one sample or none, half of the clients absent, and clients that never answer."""
+    half = Participation(participation=0.5, dropout=0.3)
+    for outcome in (sandbox.run(stream=sandbox.with_starved_clients()), sandbox.run(participation=half)):
+        for path, leaf in leaves(outcome.state, "the state"):
+            finite = not torch.is_tensor(leaf) or leaf.isfinite().all()
+            assert finite, f"{path} is not finite with few clients or little data"
+
+
+def check_classifier(sandbox: Sandbox) -> None:
+    """Finite scores, one per class seen so far; the state stays as it was; eval mode."""
+    state = sandbox.plain.state
+    before = encode(state)
+    classifier = sandbox.method().classifier(state)
+    assert not any(module.training for module in classifier.modules()), "the classifier is not in eval mode"
+    scores = _scores(classifier, sandbox)
+    expected = (len(sandbox.test), sandbox.stream.tasks[-1].seen)
+    assert scores.shape == expected, f"the classifier gives scores of shape {tuple(scores.shape)}, expected {expected}"
+    assert scores.isfinite().all(), "the classifier gives scores that are not finite"
+    assert encode(state) == before, "scoring changes the state"
+
+
+def check_classifiers_are_independent(sandbox: Sandbox) -> None:
+    """A classifier stays what it was after another one was asked for."""
+    method = sandbox.method()
+    classifier = method.classifier(sandbox.plain.state)
+    before = _scores(classifier, sandbox)
+    other = sandbox.run(sandbox.evenly_dealt(tasks=1)).state
+    method.classifier(other)
+    assert torch.equal(before, _scores(classifier, sandbox)), (
+        "a classifier scores differently after another one was asked for: classifier() must give a copy"
+    )
+
+
+def check_continues_from_a_checkpoint(sandbox: Sandbox) -> None:
+    """Saved, loaded and continued by a fresh method after every task, a run ends as the uninterrupted one."""
+    pieces = sandbox.run(interrupted="tasks").state
+    _assert_equal(sandbox.plain.state, pieces, "the state differs after saving and loading between tasks")
+
+
+def check_resumes_within_tasks(sandbox: Sandbox) -> None:
+    """For methods that declare ``resumes_within_tasks``: the same after every state that is handed out."""
+    if getattr(sandbox.method(), "resumes_within_tasks", False):
+        pieces = sandbox.run(interrupted="states").state
+        _assert_equal(sandbox.plain.state, pieces, "the state differs after saving and loading within a task")
+
+
+def check_learns(sandbox: Sandbox) -> None:
+    """Clearly above chance when all classes arrive at once."""
+    stream = sandbox.evenly_dealt(tasks=1)
+    best = sandbox.run(stream).scores.argmax(dim=1)
+    right = float((best == sandbox.test_numbers(stream)).float().mean())
+    assert right > 3 / CLASSES, (
+        f"{right:.0%} right on {CLASSES} easily separable classes, where guessing gives {1 / CLASSES:.0%}"
+    )
+
+
+def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
+    """For ``exemplar_free`` methods: no training sample is sent or stored."""
+    if facts(sandbox.method())["exemplar_free"]:
+        kept = sandbox.run(sandbox.evenly_dealt(tasks=2)).kept  # a sum over several samples shows none of them
+        for path, leaf in leaves(tuple(decode(original) for original, _ in kept), "sent or stored"):
+            assert not sandbox.holds_samples(leaf), f"an exemplar-free method lets a training sample out, in {path}"
+
+
+def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
+    """Importing the method leaves random states, folder, environment and threads alone."""
+    module = type(sandbox.method()).__module__
+    known = method_modules()
+    together = known if module in known else (module,)  # one process is enough for all of them
+    effect = effects_of_import(together, tuple(sys.path))[module]
+    assert not effect, f"importing {module} has a side effect: {effect}"
+
+
+CHECKS: tuple[Check, ...] = (  # of each track
+    check_builds_and_starts_with_a_message,
+    check_runs_over_the_wire,
+    check_runs_in_other_processes,
+    check_leaves_messages_alone,
+    check_repeats_itself,
+    check_order_of_clients_does_not_matter,
+    check_exact_methods_do_not_see_clients,
+    check_survives_few_clients_and_little_data,
+    check_classifier,
+    check_classifiers_are_independent,
+    check_continues_from_a_checkpoint,
+    check_resumes_within_tasks,
+    check_learns,
+    check_exemplar_free_methods_keep_no_samples,
+)
+
+
+@cache
+def method_modules() -> tuple[str, ...]:
+    """The modules of all methods that Hydra can find."""
+    texts = [config_file(f"method/{name}") or "" for name in catalogue()["method"]]
+    targets = [match[1] for text in texts if (match := re.search(r"^_target_: *([\w.]+)\.\w+", text, re.MULTILINE))]
+    return tuple(sorted(set(targets)))
+
+
+@cache
+def effects_of_import(modules: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str]:
+    """What the import of each module changes in a new process, in words; nothing if all is well."""
+    arguments = [sys.executable, "-c", IMPORT, json.dumps([modules, path])]
+    result = subprocess.run(arguments, capture_output=True, text=True)
+    if result.returncode:
+        return dict.fromkeys(modules, result.stderr.strip().splitlines()[-1])
+    return json.loads(result.stdout.splitlines()[-1])
+
+
+IMPORT = """
+import importlib, json, os, random, sys
+modules, sys.path[:] = json.loads(sys.argv[1])
+import numpy, torch, lightning, fcl_bench.checks, fcl_bench.losses  # what libraries do is not the method's doing
+def surroundings():
+    return {
+        "working folder": os.getcwd(), "environment": dict(os.environ), "random": random.getstate(),
+        "numpy.random": str(numpy.random.get_state()), "torch random state": torch.get_rng_state().tolist(),
+        "number of threads": torch.get_num_threads(), "module search path": list(sys.path),
+    }
+effects = {}
+for module in modules:
+    before = surroundings()
+    try:
+        importlib.import_module(module)
+    except Exception as error:
+        effects[module] = f"it fails with {error!r}"
+        continue
+    changed = [name for name, value in surroundings().items() if value != before[name]]
+    effects[module] = f"it changes the {', '.join(changed)}" if changed else ""
+print(json.dumps(effects))
+"""
+
+
+@cache
+def _two_processes() -> Transport:
+    """Started once, as they take seconds to import torch, and used by every sandbox."""
+    processes = Processes(workers=2)
+    atexit.register(processes.close)
+    return processes
+
+
+def _scores(classifier: torch.nn.Module, sandbox: Sandbox) -> torch.Tensor:
+    with torch.inference_mode():
+        return classifier(sandbox.test)
+
+
+def _assert_equal(one: Any, other: Any, complaint: str) -> None:
+    assert encode(one) == encode(other), f"{complaint}: {_where(one, other)}"
+
+
+def _assert_close(one: torch.Tensor, other: torch.Tensor, tolerance: float, complaint: str) -> None:
+    gap = float((one.double() - other.double()).abs().max() / one.double().abs().max())
+    assert gap <= tolerance, f"{complaint}: by {gap:.1e} of the largest score, more than {tolerance:.0e}"
+
+
+def _where(one: Any, other: Any) -> str:
+    """The first place where two states differ."""
+    for (path, left), (_, right) in zip(leaves(one, "state"), leaves(other, "state"), strict=False):
+        if encode(left) != encode(right):
+            return path
+    return "their structure"

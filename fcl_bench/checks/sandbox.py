@@ -1,0 +1,226 @@
+"""A tiny scenario for checking methods: separable classes, a short stream, a few clients; no files, no downloads."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from fcl_bench.backbone import Backbone
+from fcl_bench.federation import Federation, Participation
+from fcl_bench.learning import beginning, learn
+from fcl_bench.message import decode, encode
+from fcl_bench.method import Method
+from fcl_bench.partition import Dirichlet, IidClients
+from fcl_bench.seeds import derive, seeded
+from fcl_bench.stream import Stream, make_stream
+from fcl_bench.temporal import IidTasks, SiBlurry
+from fcl_bench.transport import Answer, Call, Memories, Site, Transport
+from fcl_bench.transport.in_process import InProcess
+
+SEED = 1
+CLASSES = 6
+CLIENTS = 4
+TASKS = 3
+FEATURES = 16
+SIDE = 8  # pixels of an image
+
+Make = Callable[[Backbone], Method]
+
+
+@dataclass(frozen=True)
+class SandboxRun:
+    """A finished run."""
+
+    state: Any
+    scores: Tensor  # of the final classifier on the test inputs
+    kept: list[tuple[bytes, Any]]  # what was sent, answered, stored or handed out: as bytes then, and the object now
+
+
+class Sandbox:
+    """Runs the method that ``make`` builds, on features or (``trainable``) on little images."""
+
+    def __init__(self, make: Make, trainable: bool = False):
+        self.make = make
+        self.trainable = trainable
+        with seeded(SEED):
+            means = 4 * torch.randn(CLASSES, FEATURES)
+            self.train, self.train_labels = self._draw(means, per_class=40)
+            self.test, self.test_labels = self._draw(means, per_class=10)
+
+    def method(self) -> Method:
+        """A fresh method, always the same."""
+        network = _little_network if self.trainable else nn.Identity
+        with seeded(derive(SEED, "init")):
+            return self.make(Backbone(FEATURES, trainable=self.trainable, build=network))
+
+    @cached_property
+    def plain(self) -> SandboxRun:
+        """The usual run, which several checks look at."""
+        return self.run()
+
+    def run(
+        self,
+        stream: Stream | None = None,
+        transport: Transport | None = None,
+        participation: Participation | None = None,
+        interrupted: Literal["never", "tasks", "states"] = "never",
+    ) -> SandboxRun:
+        """Learn a stream.
+
+        A run that is ``interrupted`` after every task, or after every state, goes on through bytes with a fresh method
+        and fresh clients that remember what they kept.
+        """
+        watch = RecordingTransport(transport or InProcess())
+        stream = stream or self.stream
+        who = participation or Participation()
+        method = self.method()
+        federation = self._federation(stream, watch, who)
+        progress = beginning(method)
+        while progress.task < len(stream.tasks):
+            for progress in learn(method, federation, progress):
+                watch.keep(progress.state)
+                if interrupted == "states" or (interrupted == "tasks" and progress.between_tasks):
+                    break
+            if interrupted != "never":
+                state, memories = decode(encode((progress.state, federation.memories())))
+                method = self.method()
+                federation = self._federation(stream, watch, who)
+                federation.restore(memories)
+                progress = progress.at(state)
+        with torch.inference_mode():
+            scores = method.classifier(progress.state)(self.test)
+        watch.keep(federation.memories())
+        return SandboxRun(progress.state, scores, watch.kept)
+
+    @cached_property
+    def stream(self) -> Stream:
+        """Si-Blurry over skewed clients."""
+        return self._stream(SiBlurry(TASKS), Dirichlet(CLIENTS, alpha=0.5))
+
+    def evenly_dealt(self, tasks: int) -> Stream:
+        """Every client holds every class in every task."""
+        return self._stream(IidTasks(tasks), IidClients(CLIENTS))
+
+    def with_first_client_split(self) -> Stream:
+        """The usual stream, but half of client 0's data are in the hands of one client more."""
+        return self._stream(SiBlurry(TASKS), Regrouped(CLIENTS + 1, _split_first))
+
+    def with_starved_clients(self) -> Stream:
+        """The usual stream, but client 0 has nothing and client 1 has one sample of each task."""
+        return self._stream(SiBlurry(TASKS), Regrouped(CLIENTS, _starve))
+
+    def test_numbers(self, stream: Stream) -> Tensor:
+        """Test labels as registered class numbers."""
+        return torch.from_numpy(stream.number)[self.test_labels]
+
+    def holds_samples(self, leaf: Any) -> bool:
+        """Whether a training sample lies in a tensor, along its rows or its columns."""
+        width = self.train[0].numel()
+        if not isinstance(leaf, Tensor) or leaf.numel() % width or leaf.numel() == 0:
+            return False
+        ways = (leaf, leaf.T.contiguous()) if leaf.dim() == 2 else (leaf,)
+        rows = torch.cat([way.reshape(-1, width).double() for way in ways])
+        return any(row.numpy().tobytes() in self._samples for row in rows)
+
+    @cached_property
+    def _samples(self) -> set[bytes]:
+        return {row.numpy().tobytes() for row in self.train.flatten(1).double()}
+
+    def _federation(self, stream: Stream, transport: Transport, who: Participation) -> Federation:
+        return Federation(stream, self.train, self.train_labels.numpy(), self.method, transport, who, SEED)
+
+    def _stream(self, temporal: Any, spatial: Any) -> Stream:
+        return make_stream(self.train_labels.numpy(), self.test_labels.numpy(), temporal, spatial, SEED)
+
+    def _draw(self, means: Tensor, per_class: int) -> tuple[Tensor, Tensor]:
+        labels = torch.arange(CLASSES).repeat(per_class)
+        samples = means[labels] + torch.randn(len(labels), FEATURES)
+        if self.trainable:
+            samples = _images(samples)
+        return samples, labels
+
+
+@dataclass
+class RecordingTransport:
+    """A transport that remembers everything that passes through another one."""
+
+    inner: Transport
+
+    def __post_init__(self) -> None:
+        self.kept: list[tuple[bytes, Any]] = []
+
+    def keep(self, value: Any) -> None:
+        """Remember a value as it is now."""
+        self.kept.append((encode(value), value))
+
+    def open(self, site: Callable[[], Site]) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self.inner.open(site)
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self.keep(call.message)
+        for answer in self.inner.map(call, clients):
+            self.keep(answer.reply)
+            yield answer
+
+    def memories(self) -> Memories:
+        """See :class:`fcl_bench.transport.Transport`."""
+        return self.inner.memories()
+
+    def restore(self, memories: Memories) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self.inner.restore(memories)
+
+    def close(self) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        self.inner.close()
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """The usual partition with its shares dealt out differently."""
+
+    clients: int
+    regroup: Callable[[list[np.ndarray]], list[np.ndarray]]
+    name: str = "regrouped"
+
+    def split(self, labels: np.ndarray, seed: int, task: int) -> tuple[np.ndarray, ...]:
+        """Positions for each client."""
+        return tuple(self.regroup(list(Dirichlet(CLIENTS, alpha=0.5).split(labels, seed, task))))
+
+
+def _split_first(shares: list[np.ndarray]) -> list[np.ndarray]:
+    first, *others = shares
+    return [first[::2], *others, first[1::2]]
+
+
+def _starve(shares: list[np.ndarray]) -> list[np.ndarray]:
+    nothing = shares[0][:0]
+    one_sample = shares[1][:1]
+    rest = np.concatenate([shares[0], shares[1][1:], shares[2]])
+    return [nothing, one_sample, rest, *shares[3:]]
+
+
+def _images(samples: Tensor) -> Tensor:
+    """(n, features) to (n, 3, side, side): the first 12 features become the colours of the four quarters."""
+    corners = samples[:, :12].view(-1, 3, 2, 2).mul(12).add(128).clamp(0, 255).to(torch.uint8)
+    noise = torch.randint(0, 8, (len(samples), 3, SIDE, SIDE), dtype=torch.uint8)
+    return corners.repeat_interleave(SIDE // 2, 2).repeat_interleave(SIDE // 2, 3) // 2 + noise
+
+
+def _little_network() -> nn.Module:
+    """Images to features: one convolution, BatchNorm, mean of the four quarters."""
+    with seeded(SEED):
+        return nn.Sequential(
+            _Scale(), nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AvgPool2d(SIDE // 2), nn.Flatten()
+        )
+
+
+class _Scale(nn.Module):
+    def forward(self, images: Tensor) -> Tensor:
+        return images.float() / 128 - 0.5

@@ -1,0 +1,80 @@
+"""The methods of the configuration as the contract checks them: each choice of their settings, with short training."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Literal, get_args, get_origin
+
+from hydra.utils import get_class
+from omegaconf import OmegaConf
+
+from fcl_bench.averaging import Training
+from fcl_bench.backbone import Backbone
+from fcl_bench.checks.rules import (
+    CHECKS,
+    Check,
+    check_classifier,
+    check_import_has_no_side_effects,
+    check_runs_over_the_wire,
+    check_survives_few_clients_and_little_data,
+)
+from fcl_bench.checks.sandbox import Sandbox
+from fcl_bench.config.compose import build, composed, parameters
+from fcl_bench.method import Method, facts
+
+Words = tuple[str, ...]  # overrides, of which the first is method=NAME
+SHORT = {"rounds": 6, "epochs": 5, "lr": 0.1}
+SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
+    check_runs_over_the_wire,
+    check_survives_few_clients_and_little_data,
+    check_classifier,
+)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """Makes the method of a configuration."""
+
+    settings: dict[str, Any]
+
+    def __call__(self, backbone: Backbone) -> Method:
+        """A new method."""
+        return build(OmegaConf.create(self.settings), backbone)
+
+
+@cache
+def configured(*words: str) -> Configured:
+    """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
+    node = composed(*words).method
+    settings: Any = OmegaConf.to_container(node, resolve=True)
+    return Configured(settings | {key: value for key, value in SHORT.items() if key in settings})
+
+
+@cache
+def sandbox(words: Words, track: str) -> Sandbox:
+    """The place where all checks of a variant on a track run, so that they share the plain run."""
+    return Sandbox(configured(*words), trainable=track == "end_to_end")
+
+
+def variants(name: str) -> Iterator[Words]:
+    """The method as its YAML has it, and with every other choice of each setting that has named choices."""
+    yield (f"method={name}",)
+    node = composed(f"method={name}").method
+    for setting, annotation in parameters(get_class(node["_target_"])):
+        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+            if choice != node[setting]:
+                yield f"method={name}", f"method.{setting}={choice}"
+
+
+def checks_of(words: Words) -> Iterator[tuple[str, Check]]:
+    """The tracks on which a method runs, and the checks there; a variant meets those that its choice can matter to."""
+    if len(words) > 1:
+        setting = words[1].partition("=")[0].removeprefix("method.")
+        for check in SHARED_SETTING if setting in Training.__annotations__ else CHECKS:
+            yield "frozen", check
+        return
+    for check in (*CHECKS, check_import_has_no_side_effects):
+        yield "frozen", check
+    if not facts(sandbox(words, "frozen").method())["needs_frozen_backbone"]:
+        for check in CHECKS:
+            yield "end_to_end", check

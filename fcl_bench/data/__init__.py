@@ -1,0 +1,1 @@
+"""From files to what clients hold: downloads, images, features and their cache. It knows no methods and no runs."""

@@ -1,0 +1,66 @@
+"""A checkpoint: all that a run has gathered, and all it needs to go on."""
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fcl_bench.learning import Costs, Progress
+from fcl_bench.message import decode, encode
+from fcl_bench.run.scores import TaskScores
+from fcl_bench.transport import Memories
+
+TaskCosts = dict[str, float]  # traffic, seconds and memory after a task
+Accuracies = tuple[float | None, ...]  # by client
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is known at some point of a run; the tuples and the rows of tensors have one entry per finished task."""
+
+    progress: Progress
+    memories: Memories  # what clients keep
+    predictions: Tensor  # (finished tasks, test samples), original labels
+    others: dict[str, Tensor]  # the same, of a method's other classifiers
+    personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
+    costs: tuple[TaskCosts, ...]
+
+    def within_task(self, progress: Progress, memories: Memories) -> "Checkpoint":
+        """After one more state of the task under way."""
+        return replace(self, progress=progress, memories=memories)
+
+    def after_task(self, progress: Progress, memories: Memories, scores: TaskScores, costs: TaskCosts) -> "Checkpoint":
+        """After one more task."""
+        return Checkpoint(
+            progress=progress,
+            memories=memories,
+            predictions=_appended(self.predictions, scores.predictions),
+            others={name: _appended(self.others.get(name), row) for name, row in scores.others.items()},
+            personal=(*self.personal, scores.personal) if scores.personal is not None else (),
+            costs=(*self.costs, costs),
+        )
+
+    def encoded(self) -> bytes:
+        """As bytes; what many clients keep is stored once. No class of the harness is named, so those can move."""
+        content = {**vars(self), "progress": {**vars(self.progress), "costs": asdict(self.progress.costs)}}
+        return encode(content, share=True)
+
+
+def decoded(data: bytes) -> Checkpoint:
+    """From bytes."""
+    content: dict[str, Any] = decode(data)
+    progress = content["progress"]
+    costs = Costs(**progress["costs"])
+    return Checkpoint(**{**content, "progress": Progress(**{**progress, "costs": costs})})
+
+
+def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:
+    """Before the first task."""
+    return Checkpoint(progress, {}, torch.zeros(0, test_samples, dtype=torch.int64), {}, (), ())
+
+
+def _appended(rows: Tensor | None, row: np.ndarray) -> Tensor:
+    new = torch.from_numpy(row)[None]
+    return new if rows is None else torch.cat([rows, new])

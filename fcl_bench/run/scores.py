@@ -1,0 +1,67 @@
+"""What a method's classifiers say about the test set after a task."""
+
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import torch
+
+from fcl_bench.learning import Progress
+from fcl_bench.method import other_classifiers
+from fcl_bench.run.evaluate import predict
+from fcl_bench.run.metrics import accuracy
+from fcl_bench.run.scenario import Scenario
+from fcl_bench.transport import Memories
+
+
+@dataclass(frozen=True)
+class TaskScores:
+    """Predictions are original labels, one per test sample."""
+
+    predictions: np.ndarray
+    others: dict[str, np.ndarray]  # of other classifiers, by name
+    personal: tuple[float | None, ...] | None  # accuracy of each client's own classifier on the classes it has held
+    server_seconds: float  # that it took to make the classifier
+
+
+def score(method: Any, progress: Progress, memories: Memories, scenario: Scenario) -> TaskScores:
+    """Score the state at the end of a task by every classifier the method has."""
+    test = scenario.test.tensor
+    order = scenario.stream.order
+    start = perf_counter()
+    classifier = method.classifier(progress.state)
+    seconds = perf_counter() - start
+    return TaskScores(
+        predictions=predict(classifier, test, order),
+        others={name: predict(other, test, order) for name, other in other_classifiers(method, progress.state)},
+        personal=_personal_accuracies(method, progress, memories, scenario),
+        server_seconds=seconds,
+    )
+
+
+def _personal_accuracies(
+    method: Any, progress: Progress, memories: Memories, scenario: Scenario
+) -> tuple[float | None, ...] | None:
+    """In percent, client by client; None for a client that has held no class, and for methods without the ability."""
+    make = getattr(method, "personal_classifier", None)
+    if make is None:
+        return None
+    accuracies = []
+    for client in range(scenario.stream.clients):
+        own = np.flatnonzero(_held_by(client, progress.task, scenario))
+        if len(own) == 0:
+            accuracies.append(None)
+            continue
+        classifier = make(progress.state, memories.get(client, {}))
+        predictions = predict(classifier, scenario.test.tensor[torch.from_numpy(own)], scenario.stream.order)
+        targets = scenario.dataset.test.labels[own]
+        accuracies.append(accuracy(predictions, targets, np.ones(len(own), dtype=bool)))
+    return tuple(accuracies)
+
+
+def _held_by(client: int, tasks: int, scenario: Scenario) -> np.ndarray:
+    """Which test samples are of a class that the client has held in the first ``tasks`` tasks."""
+    task, owner, number, _ = scenario.stream.counts.T
+    classes = np.unique(number[(owner == client) & (task < tasks)])
+    return np.isin(scenario.dataset.test.labels, scenario.stream.order[classes])

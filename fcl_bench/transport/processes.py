@@ -1,0 +1,143 @@
+"""Clients in several processes of this machine. A client always lives in the same one, and so does its memory.
+
+All that crosses the border is bytes: calls with their encoded message, answers with their encoded reply. Inputs do not
+cross it: a worker opens the memory-mapped file itself, and the system shares its pages between workers.
+"""
+
+import os
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from multiprocessing import get_context
+from typing import Any, NoReturn
+
+from joblib import wrap_non_picklable_objects
+from pydantic import PositiveInt
+
+from fcl_bench.errors import UserError
+from fcl_bench.message import decode, encode
+from fcl_bench.transport import Answer, Call, Memories, Site
+from fcl_bench.transport.worker import Failure, Reply, serve
+
+PATIENCE = 2.0  # seconds that a worker has to end by itself
+
+
+class Processes:
+    """``workers`` processes; by default as many as there are cores that this process may use."""
+
+    def __init__(self, workers: PositiveInt | None = None):
+        self.workers = workers or usable_cores()
+        self._workers: list[Worker] = []
+
+    def open(self, site: Callable[[], Site]) -> None:
+        """See :class:`fcl_bench.transport.Transport`; workers that run already are used again."""
+        import torch
+
+        threads = max(1, torch.get_num_threads() // self.workers)
+        while len(self._workers) < self.workers:
+            self._workers.append(Worker(len(self._workers), threads))
+        packed = _pickled(site)
+        for worker in self._workers:
+            worker.send("open", packed)
+        for worker in self._workers:
+            worker.receive("while it prepared its clients")
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        """See :class:`fcl_bench.transport.Transport`.
+
+        A worker answers for its clients one by one and waits when its answers are not fetched, so answers that are
+        ready early do not pile up.
+        """
+        message = encode(call.message)
+        bare = replace(call, message=())
+        for worker in self._workers:
+            own = [client for client in clients if self._home(client) is worker]
+            if own:
+                worker.send("answer", bare, message, own)
+        for client in clients:
+            reply: Reply = self._home(client).receive(f"while client {client} was at {call.function}")
+            yield Answer(client, decode(reply.message), reply.seconds, reply.stored, reply.notes)
+
+    def memories(self) -> Memories:
+        """See :class:`fcl_bench.transport.Transport`."""
+        for worker in self._workers:
+            worker.send("memories")
+        memories: Memories = {}
+        for worker in self._workers:
+            memories |= decode(worker.receive("while it handed over memories"))
+        return memories
+
+    def restore(self, memories: Memories) -> None:
+        """See :class:`fcl_bench.transport.Transport`."""
+        for worker in self._workers:
+            own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
+            worker.send("restore", encode(own, share=True))
+        for worker in self._workers:
+            worker.receive("while it took over memories")
+
+    def close(self) -> None:
+        """End all workers."""
+        for worker in self._workers:
+            worker.close()
+        self._workers = []
+
+    def _home(self, client: int) -> "Worker":
+        return self._workers[client % len(self._workers)]
+
+
+class Worker:
+    """A process that runs :func:`fcl_bench.transport.worker.serve`, and the pipe to it."""
+
+    def __init__(self, number: int, threads: int):
+        context = get_context("spawn")  # a fork would copy the locks of torch's threads
+        self.pipe, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs, threads), name=f"worker {number}", daemon=True)
+        self.process.start()
+        theirs.close()  # so that the pipe ends when the worker does
+
+    def send(self, *request: Any) -> None:
+        """Ask for something."""
+        try:
+            self.pipe.send(request)
+        except OSError:
+            self._died("before it could be asked")
+
+    def receive(self, when: str) -> Any:
+        """The next thing it sends; what went wrong there is raised here."""
+        try:
+            received = self.pipe.recv()
+        except (EOFError, OSError):
+            self._died(when)
+        if isinstance(received, Failure):
+            raise received.error()
+        return received
+
+    def close(self) -> None:
+        """End the process, whatever it does."""
+        self.pipe.close()
+        self.process.join(PATIENCE)
+        if self.process.is_alive():
+            self.process.terminate()
+            self.process.join()
+
+    def _died(self, when: str) -> NoReturn:
+        self.process.join(PATIENCE)
+        raise UserError(
+            f"A process of transport=processes ended {when} (exit code {self.process.exitcode}). The same command goes "
+            "on from the last checkpoint; if memory ran out, with a smaller transport.workers."
+        )
+
+
+def usable_cores() -> int:
+    """The cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _pickled(site: Callable[[], Site]) -> bytes:
+    """By value where it has no name to be found by, such as a method that a test makes by a lambda."""
+    try:
+        return pickle.dumps(site)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return pickle.dumps(wrap_non_picklable_objects(site))

@@ -1,0 +1,71 @@
+"""A site in this process: it makes a client out of its data and memory, seeds the call, and runs it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fcl_bench.client import Client, Memory
+from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.message import size
+from fcl_bench.seeds import derive, seeded
+from fcl_bench.stream import Stream
+from fcl_bench.threads import threads_for
+from fcl_bench.transport import Answer, Call, Memories
+
+
+@dataclass
+class LocalSite:
+    """Any number of clients, which share a method object."""
+
+    method: Any
+    stream: Stream
+    inputs: Rows  # every training input
+    numbers: Tensor  # (training samples,) registered class numbers
+    kept: Memories = field(default_factory=dict)
+
+    def answer(self, call: Call, client: int) -> Answer:
+        """See :class:`fcl_bench.transport.Site`.
+
+        Each call has its own randomness, so neither the order nor the place of calls matters. It has one thread; a
+        function with large tensors asks for more by ``threads_for``.
+        """
+        memory = self.kept.setdefault(client, {})
+        present = self._client(call.task, client, memory)
+        function = getattr(self.method, call.function)
+        with seeded(derive(call.seed, call.task, call.exchange, client)), threads_for(0):
+            start = perf_counter()
+            reply = function(present, *call.message)
+            seconds = perf_counter() - start
+        stored = size(memory, f"the memory of client {client}") if memory else 0
+        return Answer(client, reply, seconds, stored, present.notes)
+
+    def memories(self) -> Memories:
+        """See :class:`fcl_bench.transport.Site`."""
+        return {client: memory for client, memory in self.kept.items() if memory}
+
+    def restore(self, memories: Memories) -> None:
+        """See :class:`fcl_bench.transport.Site`; the dictionaries are copied, as clients write into them."""
+        self.kept = {client: dict(memory) for client, memory in memories.items()}
+
+    def _client(self, task: int, client: int, memory: Memory) -> Client:
+        indices = torch.from_numpy(self.stream.indices(task, client))
+        data = ClientData(self.inputs, indices, self.numbers[indices])
+        return Client(client, data, self.stream.tasks[task].registrations[client], memory)
+
+
+@dataclass(frozen=True)
+class LocalSites:
+    """Makes sites, here or in another process: it pickles to little more than the stream."""
+
+    build: Callable[[], Any]  # makes a fresh method
+    stream: Stream
+    inputs: Rows
+    numbers: Tensor
+
+    def __call__(self) -> LocalSite:
+        """A new site."""
+        return LocalSite(self.build(), self.stream, self.inputs, self.numbers)

@@ -1,0 +1,105 @@
+"""What a process of ``transport=processes`` does: it holds a site, and serves requests until its pipe is closed."""
+
+import os
+import pickle
+import signal
+import sys
+import traceback
+import warnings
+from dataclasses import dataclass, replace
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from threading import Thread
+from typing import Any
+
+import torch
+
+from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.message import decode, encode
+from fcl_bench.transport import Call
+
+
+@dataclass(frozen=True)
+class Reply:
+    """An answer whose reply is encoded."""
+
+    message: bytes
+    seconds: float
+    stored: int
+    notes: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What went wrong, in words: exceptions themselves may not survive the way."""
+
+    kind: str
+    text: str
+
+    def error(self) -> Exception:
+        """To be raised by the server."""
+        kinds = {kind.__name__: kind for kind in (UserError, ConfigError)}
+        return kinds.get(self.kind, RuntimeError)(self.text)
+
+
+def serve(pipe: Connection, threads: int) -> None:
+    """Answer requests one after the other; the server ends it by closing the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the server decides
+    Thread(target=_end_with_the_server, daemon=True).start()
+    torch.set_num_threads(threads)
+    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+    server = Server(pipe)
+    while True:
+        try:
+            kind, *content = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            getattr(server, kind)(*content)
+        except (BrokenPipeError, ConnectionResetError):
+            return
+        except Exception as error:
+            pipe.send(_failure(error))
+
+
+class Server:
+    """One function per kind of request; each sends what was asked for."""
+
+    def __init__(self, pipe: Connection):
+        self.pipe = pipe
+        self.site: Any = None
+
+    def open(self, site: bytes) -> None:
+        """Make the site."""
+        self.site = pickle.loads(site)()
+        self.pipe.send(None)
+
+    def answer(self, call: Call, message: bytes, clients: list[int]) -> None:
+        """Run the call at some clients; they share the message, which nobody may change."""
+        whole = replace(call, message=decode(message))
+        for client in clients:
+            answer = self.site.answer(whole, client)
+            self.pipe.send(Reply(encode(answer.reply), answer.seconds, answer.stored, answer.notes))
+
+    def memories(self) -> None:
+        """Hand over what clients keep."""
+        self.pipe.send(encode(self.site.memories(), share=True))
+
+    def restore(self, memories: bytes) -> None:
+        """Take over what clients kept."""
+        self.site.restore(decode(memories))
+        self.pipe.send(None)
+
+
+def _end_with_the_server() -> None:
+    """A server that was killed cannot close its pipe in the middle of a long call."""
+    server = parent_process()
+    if server is not None:
+        wait([server.sentinel])
+        os._exit(1)
+
+
+def _failure(error: Exception) -> Failure:
+    if isinstance(error, UserError):
+        return Failure(type(error).__name__, str(error))
+    return Failure("RuntimeError", "".join(traceback.format_exception(error)))
