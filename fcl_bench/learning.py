@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import Any
 
 from fcl_bench.errors import UserError
-from fcl_bench.federation import Exchange, Federation
+from fcl_bench.federation import Clients, Federation
 from fcl_bench.registration import Task
 from fcl_bench.seeds import derive, seeded
 
@@ -67,42 +67,35 @@ def learn(method: Any, federation: Federation, start: Progress) -> Iterator[Prog
 
 
 def _learn_task(method: Any, federation: Federation, task: Task, start: Progress) -> Iterator[Progress]:
-    """One task, or the rest of it."""
+    """One task, or the rest of it: step by step, each up to the next state that is handed out."""
     clients = federation.open(method, task, start.yielded, start.exchanges)
-    name = type(method).__name__
-    costs = start.costs
-    state = start.state
-    yielded = start.yielded
-    states = None
+    states = _states(method, start.state, clients)
+    progress = replace(start, task=task.index)
     while True:
-        before = len(clients.exchanges)
-        behind_the_door = clients.seconds
-        with seeded(_server_seed(federation.seed, task.index, yielded)):
-            begun = perf_counter()
-            if states is None:
-                states = _states(method.learn(state, clients.task, clients), name)
-            handed_out = next(states, _END)
+        with seeded(_server_seed(federation.seed, task.index, progress.yielded)):
+            meter = _Meter(clients)
+            state = next(states, _END)
             clients.finish()
-            elapsed = perf_counter() - begun
-        server = elapsed - (clients.seconds - behind_the_door)
-        costs = costs + _spent(clients.exchanges[before:], server, elapsed)
-        if handed_out is _END:
+            costs = progress.costs + meter.costs()
+        if state is _END:
             break
-        state = handed_out
-        yielded += 1
-        yield Progress(task.index, yielded, start.exchanges + len(clients.exchanges), state, costs)
-    if yielded == 0:
+        exchanges = start.exchanges + len(clients.exchanges)
+        progress = Progress(task.index, progress.yielded + 1, exchanges, state, costs)
+        yield progress
+    if progress.yielded == 0:
+        name = type(method).__name__
         raise UserError(f"{name}.learn has handed out no state in task {task.index + 1}: it must yield at least one.")
-    yield Progress(task.index + 1, 0, 0, state, costs)
+    yield Progress(task.index + 1, 0, 0, progress.state, costs)
 
 
-def _states(returned: Any, name: str) -> Iterator[Any]:
+def _states(method: Any, state: Any, clients: Clients) -> Iterator[Any]:
+    returned = method.learn(state, clients.task, clients)
     if not isinstance(returned, Iterator):
         raise UserError(
-            f"Expected {name}.learn to yield states, but it returned {type(returned).__name__}: "
+            f"Expected {type(method).__name__}.learn to yield states, but it returned {type(returned).__name__}: "
             "write `yield state` where there is a model worth scoring."
         )
-    return returned
+    yield from returned
 
 
 def _server_seed(seed: int, task: int, yielded: int) -> int:
@@ -112,12 +105,24 @@ def _server_seed(seed: int, task: int, yielded: int) -> int:
     return derive(seed, "server", task, yielded)
 
 
-def _spent(exchanges: list[Exchange], server_seconds: float, wall_seconds: float) -> Costs:
-    return Costs(
-        uplink_bytes=sum(exchange.uplink_bytes for exchange in exchanges),
-        downlink_bytes=sum(exchange.downlink_bytes for exchange in exchanges),
-        exchanges=len(exchanges),
-        client_seconds=sum(exchange.client_seconds for exchange in exchanges),
-        server_seconds=server_seconds,
-        wall_seconds=wall_seconds,
-    )
+class _Meter:
+    """What a step costs. The server's seconds are those that were not spent behind the door to the clients."""
+
+    def __init__(self, clients: Clients):
+        self.clients = clients
+        self.exchanges = len(clients.exchanges)
+        self.behind_the_door = clients.seconds
+        self.start = perf_counter()
+
+    def costs(self) -> Costs:
+        """Since the meter was made."""
+        elapsed = perf_counter() - self.start
+        exchanges = self.clients.exchanges[self.exchanges :]
+        return Costs(
+            uplink_bytes=sum(exchange.uplink_bytes for exchange in exchanges),
+            downlink_bytes=sum(exchange.downlink_bytes for exchange in exchanges),
+            exchanges=len(exchanges),
+            client_seconds=sum(exchange.client_seconds for exchange in exchanges),
+            server_seconds=elapsed - (self.clients.seconds - self.behind_the_door),
+            wall_seconds=elapsed,
+        )

@@ -1,5 +1,6 @@
 """The contract's own tests: a sound toy method passes every check, and for every check a broken one fails it."""
 
+import os
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -7,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-import fcl_bench.checks as checks
+import fcl_bench.checks as contract
 from fcl_bench import Scores, check_method
+from fcl_bench.checks import Sandbox, rules, run_check
 
 
 @dataclass(frozen=True)
@@ -169,32 +171,74 @@ class StoresASample(NearestMean):
         return super().summarise(client, classes)
 
 
+class DependsOnTheProcess(NearestMean):
+    """Works as long as clients live with the server."""
+
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums(sums.totals + os.getpid(), sums.counts)
+
+
+class OneClassifierForAll(NearestMean):
+    """Hands out its own module, loaded with the state that was asked for last."""
+
+    def __init__(self, backbone):
+        super().__init__(backbone)
+        self.module = Scores(torch.zeros(self.features, 0))
+
+    def classifier(self, state):
+        self.module.weights = super().classifier(state).weights
+        return self.module.eval()
+
+
+class BeginsTasksAgain(NearestMean):
+    """Two states per task, both counted again when the task is resumed after the first."""
+
+    resumes_within_tasks = True
+
+    def learn(self, state, task, clients):
+        for state in super().learn(state, task, clients):
+            yield state
+        yield state
+
+
 BROKEN = [
-    (NoClassifier, checks.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
-    (ListInState, checks.check_builds_and_starts_with_a_message, "but got list"),
+    (NoClassifier, rules.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
+    (ListInState, rules.check_builds_and_starts_with_a_message, "but got list"),
     (
         ReadsServerAttribute,
-        checks.check_runs_over_the_wire,
+        rules.check_runs_over_the_wire,
         "differs when every message passes through bytes: state.totals",
     ),
-    (ChangesMessages, checks.check_leaves_messages_alone, "changed after it had been handed over"),
-    (Unseeded, checks.check_repeats_itself, "two runs with one seed differ: state.totals"),
-    (LastClientWins, checks.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
-    (PlainMean, checks.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
-    (DividesByNothing, checks.check_survives_few_clients_and_little_data, "the state.totals is not finite"),
-    (InTrainMode, checks.check_classifier, "not in eval mode"),
-    (TooManyScores, checks.check_classifier, r"scores of shape \(60, 7\), expected \(60, 6\)"),
-    (ScoringChangesState, checks.check_classifier, "scoring changes the state"),
+    (
+        DependsOnTheProcess,
+        rules.check_runs_in_other_processes,
+        "differs when clients live in other processes: state.totals",
+    ),
+    (ChangesMessages, rules.check_leaves_messages_alone, "changed after it had been handed over"),
+    (Unseeded, rules.check_repeats_itself, "two runs with one seed differ: state.totals"),
+    (LastClientWins, rules.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
+    (PlainMean, rules.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
+    (DividesByNothing, rules.check_survives_few_clients_and_little_data, "the state.totals is not finite"),
+    (InTrainMode, rules.check_classifier, "not in eval mode"),
+    (TooManyScores, rules.check_classifier, r"scores of shape \(60, 7\), expected \(60, 6\)"),
+    (ScoringChangesState, rules.check_classifier, "scoring changes the state"),
+    (OneClassifierForAll, rules.check_classifiers_are_independent, r"classifier\(\) must give a copy"),
+    (
+        BeginsTasksAgain,
+        rules.check_resumes_within_tasks,
+        "differs after saving and loading within a task: state.totals",
+    ),
     (
         KeepsProgress,
-        checks.check_continues_from_a_checkpoint,
+        rules.check_continues_from_a_checkpoint,
         "differs after saving and loading between tasks: state.totals",
     ),
-    (LearnsNothing, checks.check_learns, "17% right on 6 easily separable classes, where guessing gives 17%"),
-    (SendsASample, checks.check_exemplar_free_methods_keep_no_samples, "lets a training sample out, in .*exemplar"),
+    (LearnsNothing, rules.check_learns, "17% right on 6 easily separable classes, where guessing gives 17%"),
+    (SendsASample, rules.check_exemplar_free_methods_keep_no_samples, "lets a training sample out, in .*exemplar"),
     (
         StoresASample,
-        checks.check_exemplar_free_methods_keep_no_samples,
+        rules.check_exemplar_free_methods_keep_no_samples,
         r"lets a training sample out, in .*\['first'\]",
     ),
 ]
@@ -203,7 +247,7 @@ BROKEN = [
 @pytest.mark.parametrize(("method", "check", "complaint"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_broken_method_fails_its_check(method, check, complaint):
     with pytest.raises((AssertionError, TypeError), match=complaint):
-        checks.run_check(check, method, trainable=False)
+        run_check(check, Sandbox(method))
 
 
 def test_an_import_with_side_effects_fails_its_check(tmp_path, monkeypatch):
@@ -214,15 +258,20 @@ def test_an_import_with_side_effects_fails_its_check(tmp_path, monkeypatch):
     from rude import Rude
 
     with pytest.raises(AssertionError, match="importing rude has a side effect: it changes the torch random state"):
-        checks.run_check(checks.check_import_has_no_side_effects, Rude, trainable=False)
+        run_check(rules.check_import_has_no_side_effects, Sandbox(Rude))
 
 
 def test_every_check_has_a_method_that_fails_it():
-    assert {check for _, check, _ in BROKEN} | {checks.check_import_has_no_side_effects} == set(checks.CHECKS)
+    assert {check for _, check, _ in BROKEN} == set(rules.CHECKS)
 
 
 def test_a_sound_method_passes_all_checks():
     check_method(NearestMean)
+
+
+def test_a_method_may_be_made_by_a_lambda():
+    """It has no name by which another process could find it."""
+    run_check(rules.check_runs_in_other_processes, Sandbox(lambda backbone: NearestMean(backbone)))
 
 
 def test_a_known_failure_must_fail():
@@ -232,11 +281,11 @@ def test_a_known_failure_must_fail():
     class Boastful(NearestMean):
         known_failures = {"check_learns": "it never looks at the data"}
 
-    checks.run_check(checks.check_learns, Honest, trainable=False)
+    run_check(rules.check_learns, Sandbox(Honest))
     with pytest.raises(
         AssertionError, match="check_learns passes, but known_failures says: it never looks at the data"
     ):
-        checks.run_check(checks.check_learns, Boastful, trainable=False)
+        run_check(rules.check_learns, Sandbox(Boastful))
 
 
 def test_methods_that_train_networks_are_checked_on_images_too(monkeypatch):
@@ -245,8 +294,7 @@ def test_methods_that_train_networks_are_checked_on_images_too(monkeypatch):
     class Trainable(NearestMean):
         needs_frozen_backbone = False
 
-    watch = (lambda trial: seen.append(trial.trainable),) * 2  # the last of all checks is of the import
-    monkeypatch.setattr(checks, "CHECKS", watch)
+    monkeypatch.setattr(contract, "CHECKS", [lambda sandbox: seen.append(sandbox.trainable)])
     check_method(Trainable)
     check_method(NearestMean)
-    assert seen == [False, False, True, False, False]
+    assert seen == [False, True, False]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fcl_bench.federation import Client, Clients, Federation, Meter, Participation
+from fcl_bench.federation import Client, Clients, Federation, Participation
 from fcl_bench.partition import Dirichlet
 from fcl_bench.seeds import generator
 from fcl_bench.stream import make_stream
@@ -38,6 +38,15 @@ class Probe:
         client.memory["calls"] = client.memory.get("calls", 0) + 1
         return client.memory["calls"]
 
+    def report(self, client: Client):
+        client.note(loss=client.id)
+        if client.id < 2:
+            client.note(rare=3)
+
+    def registered(self, client: Client):
+        inputs, labels = client.data.tensors
+        return inputs, labels, (client.registration.known, client.registration.new)
+
     def samples(self, client: Client):
         return (
             tuple(torch.cat([inputs[:, 0] for inputs, _ in client.data.batches(7)]).tolist())
@@ -67,15 +76,12 @@ def test_every_sample_reaches_exactly_one_client():
 
 
 def test_labels_are_registered_numbers():
-    whole = federation()
+    whole, method = federation(), Probe()
     for task in whole.stream.tasks:
-        for number in range(5):
-            data = whole.client(task, number).data
-            inputs, labels = data.tensors
+        for inputs, labels, (known, new) in whole.open(method, task).map(method.registered):
             original = LABELS[(inputs[:, 0] / 2).long().numpy()]
             assert [whole.stream.number[label] for label in original] == labels.tolist()
-            registration = task.registrations[number]
-            assert sorted(set(labels.tolist())) == sorted(registration.known + registration.new)
+            assert sorted(set(labels.tolist())) == sorted(known + new)
 
 
 def test_replies_come_lazily_and_an_exchange_is_always_carried_through():
@@ -93,6 +99,7 @@ def test_traffic_is_what_crosses_the_door():
     method, clients = opened(on_exchange=lines.append)
     message = {"a": torch.zeros(10), "b": "four"}
     assert len(list(clients.map(method.echo, message))) == 5
+    clients.finish()
     (line,) = lines
     assert (line.downlink_bytes, line.uplink_bytes) == (5 * 44, 5 * 44)
     assert (line.function, line.asked, line.answered, line.task, line.exchange) == ("echo", 5, 5, 0, 0)
@@ -169,31 +176,53 @@ def test_a_reply_that_cannot_travel_is_named():
         def reply(self, client):
             return [1, 2]
 
-    whole, method = federation(), Bad()
+    method = Bad()
+    stream = federation().stream
+    whole = Federation(stream, INPUTS, LABELS, Bad, InProcess(), Participation(), seed=3)
     with pytest.raises(TypeError, match="Expected the reply of reply to be a tensor"):
         list(whole.open(method, whole.stream.tasks[0]).map(method.reply))
 
 
-def test_the_meter_splits_time_between_clients_and_server():
-    whole = federation()
+def test_tell_does_not_wait_for_anybody_to_ask():
+    method, clients = opened()
+    clients.tell(method.count)
+    assert [exchange.answered for exchange in clients.exchanges] == [5]
+    assert list(clients.map(method.count)) == [2] * 5
 
-    class Slow(Probe):
-        def nap(self, client):
-            import time
 
-            time.sleep(0.01)
-            return
+def test_notes_of_clients_are_averaged_and_those_of_the_server_added():
+    lines = []
+    method, clients = opened(on_exchange=lines.append)
+    clients.tell(method.report)
+    clients.note(norm=torch.tensor(0.5))
+    clients.tell(method.look)
+    clients.finish()
+    assert [line.notes for line in lines] == [{"loss": 2.0, "rare": 3.0, "norm": 0.5}, {}]
+    assert lines[0].uplink_bytes == 0  # diagnostics are not traffic
 
-        def learn(self, state, task, clients):
-            import time
 
-            for _ in range(2):
-                clients.map(self.nap)
-                yield 1
-                time.sleep(0.02)
+def test_a_note_without_an_exchange_is_refused():
+    _, clients = opened()
+    with pytest.raises(RuntimeError, match=r"Expected clients\.note to follow clients\.map"):
+        clients.note(loss=1.0)
 
-    method, meter = Slow(), Meter()
-    clients = whole.open(method, whole.stream.tasks[0])
-    assert list(meter.learn(method, None, clients)) == [1, 1]
-    assert 0.1 <= meter.client_seconds < 0.5
-    assert 0.04 <= meter.server_seconds < 0.3
+
+def test_public_samples_are_those_that_no_client_holds_of_classes_seen_so_far():
+    stream = make_stream(LABELS, LABELS, SiBlurry(3, reserved=2), Dirichlet(5, alpha=0.5), seed=0)
+    whole = Federation(stream, INPUTS, LABELS, Probe, InProcess(), Participation(), seed=3)
+    method, held = Probe(), set()
+    for task in stream.tasks:
+        clients = whole.open(method, task)
+        for reply in clients.map(method.samples):
+            held |= {int(value) // 2 for value in reply}
+        inputs, labels = clients.task.public.tensors
+        public = (inputs[:, 0] / 2).long().numpy()
+        assert np.bincount(labels).tolist() == [2] * task.seen
+        assert [stream.number[label] for label in LABELS[public]] == labels.tolist()
+    assert held.isdisjoint(public.tolist())
+    assert held | set(public.tolist()) == set(range(SAMPLES))
+
+
+def test_without_reserved_samples_nothing_is_public():
+    _, clients = opened()
+    assert clients.task.public is None

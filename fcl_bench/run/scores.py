@@ -47,7 +47,7 @@ def _personal_accuracies(
     make = getattr(method, "personal_classifier", None)
     if make is None:
         return None
-    accuracies = []
+    accuracies: list[float | None] = []
     for client in range(scenario.stream.clients):
         own = np.flatnonzero(_held_by(client, progress.task, scenario))
         if len(own) == 0:

@@ -1,0 +1,193 @@
+"""Clients in other processes: the same bits, memory that stays, errors that arrive, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from conftest import TINY, Command, assert_equal_runs
+
+from fcl_bench.errors import UserError
+from fcl_bench.federation import Federation, Participation
+from fcl_bench.partition import IidClients
+from fcl_bench.stream import make_stream
+from fcl_bench.temporal import IidTasks
+from fcl_bench.transport.processes import Processes, usable_cores
+
+LABELS = np.arange(60) % 3
+INPUTS = torch.arange(120.0).reshape(60, 2)
+CLIENTS = 5
+
+
+@dataclass(frozen=True)
+class Seen:
+    client: int
+    process: int
+    calls: int
+    threads: int
+
+
+class Probe:
+    """A method whose client functions tell where they ran."""
+
+    def look(self, client):
+        client.memory["calls"] = client.memory.get("calls", 0) + 1
+        client.note(calls=client.memory["calls"])
+        return Seen(client.id, os.getpid(), client.memory["calls"], torch.get_num_threads())
+
+    def keep(self, client, message):
+        client.memory["teacher"] = message
+
+    def large(self, client):
+        return torch.full((1 << 20,), float(client.id))
+
+    def wrong(self, client):
+        raise UserError("Expected more of client 3.") if client.id == 3 else ValueError("not foreseen")
+
+    def die(self, client):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Processes]:
+    transport = Processes(workers=2)
+    yield transport
+    transport.close()
+
+
+def clients_of(transport: Processes, memories=None):
+    stream = make_stream(LABELS, LABELS, IidTasks(2), IidClients(CLIENTS), seed=0)
+    whole = Federation(stream, INPUTS, LABELS, Probe, transport, Participation(), seed=3)
+    whole.restore(memories or {})
+    method = Probe()
+    return whole, method, whole.open(method, stream.tasks[0])
+
+
+def test_a_client_stays_in_its_process_with_its_memory(processes: Processes) -> None:
+    whole, method, clients = clients_of(processes)
+    first = list(clients.map(method.look))
+    second = list(clients.map(method.look))
+    assert [seen.client for seen in first] == list(range(CLIENTS))
+    assert [seen.process for seen in first] == [seen.process for seen in second]
+    assert len({seen.process for seen in first}) == 2
+    assert os.getpid() not in {seen.process for seen in first}
+    assert {seen.calls for seen in second} == {2}
+    assert whole.memories() == {client: {"calls": 2} for client in range(CLIENTS)}
+    assert whole.stored_bytes == 8 * CLIENTS
+    assert clients.exchanges[1].notes == {"calls": 2.0}
+
+
+def test_memories_move_to_other_processes_and_shared_tensors_travel_once(processes: Processes) -> None:
+    whole, method, clients = clients_of(processes)
+    clients.tell(method.keep, {"w": torch.ones(1000)})
+    memories = whole.memories()
+    assert len({memory["teacher"]["w"].data_ptr() for memory in memories.values()}) == 2  # one per process
+    _, method, clients = clients_of(processes, {client: {"calls": 7} for client in range(CLIENTS)})
+    assert {seen.calls for seen in clients.map(method.look)} == {8}
+
+
+def test_threads_are_divided(processes: Processes) -> None:
+    _, method, clients = clients_of(processes)
+    assert {seen.threads for seen in clients.map(method.look)} == {1}
+    assert 1 <= usable_cores() <= (os.cpu_count() or 1)
+
+
+def test_answers_wait_until_they_are_fetched(processes: Processes) -> None:
+    """Four megabytes each: five of them do not fit into a pipe, and come in the order of the clients."""
+    _, method, clients = clients_of(processes)
+    assert [reply[0].item() for reply in clients.map(method.large)] == list(range(CLIENTS))
+
+
+def test_what_goes_wrong_at_a_client_arrives() -> None:
+    transport = Processes(workers=2)
+    try:
+        _, method, clients = clients_of(transport)
+        with pytest.raises(RuntimeError, match="ValueError: not foreseen"):
+            list(clients.map(method.wrong))
+    finally:
+        transport.close()
+
+
+def test_an_error_for_people_stays_one() -> None:
+    transport = Processes(workers=4)
+    try:
+        whole, method, _ = clients_of(transport)
+        clients = whole.open(method, whole.stream.tasks[0])
+        whole.participation = OnlyThree()
+        with pytest.raises(UserError, match=r"^Expected more of client 3\.$"):
+            list(clients.map(method.wrong))
+    finally:
+        transport.close()
+
+
+class OnlyThree(Participation):
+    def draw(self, clients, random):
+        return np.array([3]), np.array([3])
+
+
+def test_a_worker_that_dies_ends_the_exchange_with_a_sentence() -> None:
+    transport = Processes(workers=2)
+    try:
+        _, method, clients = clients_of(transport)
+        with pytest.raises(
+            UserError, match=r"ended while client 0 was at die \(exit code -9\)\. The same command goes"
+        ):
+            list(clients.map(method.die))
+    finally:
+        transport.close()
+    assert not transport._workers
+
+
+@pytest.mark.parametrize("method", ["finetune", "fedicarl"])
+def test_a_run_is_the_same_to_the_bit(tiny: Command, output_dir: Path, method: str) -> None:
+    short = (f"method={method}", "method.rounds=2", "method.epochs=1")
+    here = tiny(*short)
+    there = tiny(*short, "transport=processes", "transport.workers=2", f"output_dir={output_dir}-elsewhere")
+    assert_equal_runs(here, there)
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_behind(tmp_path: Path, cache_dir: Path, end: signal.Signals) -> None:
+    folders = (f"output_dir={tmp_path}", f"cache_dir={cache_dir}")
+    words = (*TINY, "method=finetune", "method.rounds=100000", "transport=processes", "transport.workers=2", *folders)
+    run = subprocess.Popen([sys.executable, "-m", "fcl_bench", *words], stderr=subprocess.PIPE, text=True)
+    workers = wait_for(lambda: two_children(run.pid), seconds=120)
+    wait_for(lambda: list(tmp_path.rglob("exchanges.jsonl")), seconds=120)
+    run.send_signal(end)
+    run.wait(timeout=30)
+    wait_for(lambda: not any(alive(worker) for worker in workers), seconds=30)
+    if end == signal.SIGINT:
+        assert "Interrupted" in run.stderr.read()
+
+
+def two_children(process: int) -> list[int]:
+    """The workers, without the process that multiprocessing has for its own needs."""
+    tasks = Path(f"/proc/{process}/task")
+    found = []
+    for children in tasks.glob("*/children"):
+        for child in children.read_text().split():
+            if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
+                found.append(int(child))
+    return found if len(found) >= 2 else []
+
+
+def alive(process: int) -> bool:
+    try:
+        return "Z" not in Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+
+
+def wait_for(condition, seconds: float):
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
+    return value
