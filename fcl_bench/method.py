@@ -53,8 +53,12 @@ class Method(Protocol):
     training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a
     federation must not show, so it is a reference in a leaderboard and no competitor).
 
-    One ability is found by its presence: ``other_classifiers(state)``, a dict of further classifiers by name, whose
-    accuracy the record has beside that of ``classifier``.
+    ``resumes_within_tasks = True`` says that ``learn`` goes on after ``task.yielded`` states of a task, from the last
+    of them; other methods are resumed at the beginning of a task.
+
+    Two abilities are found by their presence. ``other_classifiers(state)``: a dict of further classifiers by name. The
+    record has their accuracies too. ``personal_classifier(state, memory)``: a classifier for the client that keeps
+    ``memory``. It is scored on the test samples of the classes which that client has held.
     """
 
     def init(self) -> State:
