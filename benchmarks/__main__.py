@@ -17,6 +17,7 @@ from benchmarks.measure import HEADER, Row
 from benchmarks.memory import memory, memory_million
 from benchmarks.methods import methods
 from benchmarks.overhead import overhead
+from benchmarks.processes import processes
 
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "numpy")
 INDENT = 21
@@ -28,6 +29,7 @@ def main() -> int:
         "imports": imports,
         "leaderboard": leaderboard,
         "overhead": overhead,
+        "processes": processes,
         "finetune_frozen": finetune_frozen,
         "finetune_end_to_end": finetune_end_to_end,
         "methods": methods,

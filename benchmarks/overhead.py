@@ -51,7 +51,7 @@ def overhead() -> Iterator[Row]:
     how = (
         f"a run of {TASKS} tasks x {ROUNDS} exchanges x {CLIENTS} clients, with log and progress bar; best of {REPEATS}"
     )
-    yield Row("a client call that does nothing", how, milliseconds, "ms", limit=0.3)
+    yield Row("a client call that does nothing", how, milliseconds, "ms", limit=0.15)
 
 
 def idle_seconds() -> float:

@@ -75,6 +75,11 @@ class Processes:
         for worker in self._workers:
             worker.receive("while it took over memories")
 
+    @property
+    def process_ids(self) -> list[int]:
+        """Of the workers, for those who want to look at them."""
+        return [worker.process.pid or 0 for worker in self._workers]
+
     def close(self) -> None:
         """End all workers."""
         for worker in self._workers:
