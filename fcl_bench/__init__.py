@@ -1,44 +1,64 @@
 """fcl_bench: the harness of a benchmark suite for federated continual learning.
 
-A method needs little more than the names below; they are loaded when first used, so that ``import fcl_bench`` is quick.
+A method needs no names but those below; docs/adding-a-method.md says what each of them is for. They are loaded when
+first used, so that ``import fcl_bench`` is quick.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fcl_bench import linalg
     from fcl_bench.aggregate import Update, weighted_mean
+    from fcl_bench.averaging import FederatedAveraging, Round, Training
     from fcl_bench.backbone import Backbone
-    from fcl_bench.checks import check_method
+    from fcl_bench.checks import check_method, configured
     from fcl_bench.errors import ConfigError, UserError
     from fcl_bench.federation import Client, Clients
-    from fcl_bench.head import Scores, grown
+    from fcl_bench.head import CosineToMeans, Scores, grown, masked_targets
     from fcl_bench.local import Fit
+    from fcl_bench.losses import (
+        CrossEntropy,
+        Distillation,
+        Network,
+        OptimizerFactory,
+        distillation,
+        outputs,
+        squared_distance,
+    )
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
+    from fcl_bench.replay import Reservoir, Samples
     from fcl_bench.stream import Task
-    from fcl_bench.threads import threads_for
+    from fcl_bench.threads import numbers_per_sample, threads_for
 
-_HOME = {
-    "Update": "aggregate",
-    "weighted_mean": "aggregate",
-    "Backbone": "backbone",
-    "check_method": "checks",
-    "ConfigError": "errors",
-    "UserError": "errors",
-    "Client": "federation",
-    "Clients": "federation",
-    "Scores": "head",
-    "grown": "head",
-    "Fit": "local",
-    "StateDict": "message",
-    "snapshot": "message",
-    "Method": "method",
-    "Task": "stream",
-    "threads_for": "threads",
+_NAMES = {
+    "aggregate": ("Update", "weighted_mean"),
+    "averaging": ("FederatedAveraging", "Round", "Training"),
+    "backbone": ("Backbone",),
+    "checks": ("check_method", "configured"),
+    "errors": ("ConfigError", "UserError"),
+    "federation": ("Client", "Clients"),
+    "head": ("CosineToMeans", "Scores", "grown", "masked_targets"),
+    "local": ("Fit",),
+    "losses": (
+        "CrossEntropy",
+        "Distillation",
+        "Network",
+        "OptimizerFactory",
+        "distillation",
+        "outputs",
+        "squared_distance",
+    ),
+    "message": ("StateDict", "snapshot"),
+    "method": ("Method",),
+    "replay": ("Reservoir", "Samples"),
+    "stream": ("Task",),
+    "threads": ("numbers_per_sample", "threads_for"),
 }
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
 
-__all__ = list(_HOME)
+__all__ = [*_HOME, "linalg"]
 
 
 def __getattr__(name: str) -> Any:

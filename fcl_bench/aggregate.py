@@ -1,7 +1,7 @@
 """Pure functions over the replies of clients."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,6 +15,10 @@ class Update:
 
     weights: StateDict
     samples: int  # the weight of this client in the mean
+
+    def counted_once(self) -> "Update":
+        """With the same weight for every client; still none for a client without samples."""
+        return replace(self, samples=min(self.samples, 1))
 
 
 def weighted_mean(updates: Iterable[Update], default: StateDict) -> StateDict:

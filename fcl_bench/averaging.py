@@ -1,33 +1,40 @@
 """Federated averaging, the piece shared by methods that train: its settings, its rounds, a client's local training.
 
-A method takes the settings as ``**training: Unpack[Training]``, makes a :class:`FederatedAveraging` of them, and says
-what a client does in a round; the growing head, the columns of the softmax and the learning rate are seen to here.
+A method takes the settings as ``**training: Unpack[Training]``, makes a :class:`FederatedAveraging` of them and of its
+loss, and says what a client does in a round. The network with its growing head, the classes in the softmax, the
+learning rate and the classifier are the business of this module.
 """
 
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from fcl_bench.aggregate import Update, weighted_mean
+from fcl_bench.backbone import Backbone
 from fcl_bench.federation import Client, Clients
 from fcl_bench.head import grown
-from fcl_bench.local import Batches, Fit
-from fcl_bench.losses import CrossEntropy, OptimizerFactory
+from fcl_bench.local import Fit, Indexable, batch_sizes
+from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 from fcl_bench.message import StateDict, snapshot
 from fcl_bench.stream import Task
-from fcl_bench.threads import threads_for, work
+from fcl_bench.threads import numbers_per_sample, threads_for
 
-Schedule = Literal["constant", "cosine", "step"]
-Scope = Literal["task", "seen", "local"]
+Loss = TypeVar("Loss", bound=CrossEntropy)
 
 
-class Training(TypedDict, total=False):
-    """The settings of every method that averages; ``configs/training.yaml`` holds their values."""
+class Training(TypedDict):
+    """The settings of every method that averages; ``configs/training.yaml`` holds their values.
+
+    Each task has ``rounds`` rounds of ``epochs`` local epochs. ``schedule`` sets the learning rate of each round of a
+    task: constant; half a cosine from ``lr`` to ``lr_end``; or ``step``, a tenth after half of the rounds and a
+    hundredth after three quarters. ``ce_scope`` says over which classes the softmax of the cross-entropy goes: those of
+    the task, all seen so far, or the client's own.
+    """
 
     fit: Fit
     optimizer: OptimizerFactory
@@ -36,8 +43,8 @@ class Training(TypedDict, total=False):
     batch_size: PositiveInt
     lr: PositiveFloat
     lr_end: Annotated[float, Field(ge=0)]
-    schedule: Schedule
-    ce_scope: Scope
+    schedule: Literal["constant", "cosine", "step"]
+    ce_scope: Literal["task", "seen", "local"]
 
 
 @dataclass(frozen=True)
@@ -49,58 +56,77 @@ class Round:
     lr: float
 
 
-@dataclass(frozen=True)
-class FederatedAveraging:
-    """``rounds`` rounds per task of ``epochs`` local epochs.
+class Labelled(Indexable, Protocol):
+    """Samples whose labels are known: a client's data, kept samples, ..."""
 
-    ``schedule`` sets the learning rate of each round of a task: constant; half a cosine from ``lr`` to ``lr_end``; or
-    ``step``, a tenth after half of the rounds and a hundredth after three quarters. ``ce_scope`` says over which
-    classes the softmax of the cross-entropy goes: those of the task, all seen so far, or the client's own.
-    """
+    @property
+    def labels(self) -> Tensor:
+        """(n,) registered class numbers."""
+        ...
 
-    fit: Fit
-    optimizer: OptimizerFactory
-    rounds: int = 20
-    epochs: int = 5
-    batch_size: int = 128
-    lr: float = 0.01
-    lr_end: float = 0.0
-    schedule: Schedule = "constant"
-    ce_scope: Scope = "task"
+
+class FederatedAveraging(Generic[Loss]):
+    """Rounds of local training with a ``loss``, whose ``attributes`` are its own settings."""
+
+    def __init__(self, backbone: Backbone, training: Training, loss: type[Loss], **attributes: Any):
+        self.training = training
+        self.rounds = training["rounds"]
+        self.loss = loss(Network(backbone), training["optimizer"], **attributes)
+        self.start = snapshot(self.loss.network)  # the backbone's own weights and a head without rows
 
     def learn(
         self, weights: StateDict, task: Task, clients: Clients, train: Callable[[Client, Round], Update]
     ) -> Iterator[StateDict]:
         """The global weights after each round, in which every client does ``train``, a function of the method."""
         weights = grown(weights, task.seen)
-        for number in range(self.rounds):
-            received = Round(weights, self.columns(task), self.rate(number))
-            weights = weighted_mean(clients.map(train, received), default=weights)
+        for number in self.rounds_left(task):
+            updates = clients.map(train, self.round(number, weights, task))
+            weights = weighted_mean(updates, default=weights)
             yield weights
+
+    def rounds_left(self, task: Task) -> range:
+        """The numbers of the rounds that are left of a task: all of them, unless the task is resumed."""
+        return range(task.yielded, self.rounds)
+
+    def round(self, number: int, weights: StateDict, task: Task) -> Round:
+        """What to send to every client in round ``number`` of a task."""
+        return Round(weights, self.columns(task), self.rate(number))
 
     def columns(self, task: Task) -> Tensor | None:
         """The classes in the softmax, ascending; None where each client takes its own."""
-        scopes = {"task": torch.tensor(sorted(task.classes)), "seen": torch.arange(task.seen), "local": None}
-        return scopes[self.ce_scope]
+        match self.training["ce_scope"]:
+            case "task":
+                return torch.tensor(sorted(task.classes))
+            case "seen":
+                return torch.arange(task.seen)
+        return None
 
     def rate(self, number: int) -> float:
         """The learning rate of round ``number`` of a task."""
-        if self.schedule == "cosine":
-            return self.lr_end + (self.lr - self.lr_end) * (1 + math.cos(math.pi * number / self.rounds)) / 2
-        if self.schedule == "step":
-            return self.lr * 0.1 ** ((2 * number >= self.rounds) + (4 * number >= 3 * self.rounds))
-        return self.lr
+        lr = self.training["lr"]
+        lr_end = self.training["lr_end"]
+        match self.training["schedule"]:
+            case "cosine":
+                return lr_end + (lr - lr_end) * (1 + math.cos(math.pi * number / self.rounds)) / 2
+            case "step":
+                steps = (2 * number >= self.rounds) + (4 * number >= 3 * self.rounds)
+                return lr * 0.1**steps
+        return lr
 
-    def train(self, loss: CrossEntropy, data: Batches, labels: Tensor, received: Round) -> StateDict:
-        """At a client: what ``loss`` makes of the received weights on ``data``, whose labels these are."""
-        loss.lr = received.lr
-        loss.columns = labels.unique() if received.columns is None else received.columns
-        with threads_for(work(loss)):
-            loss.network.load_state_dict(received.weights)
-            self.fit(loss, data, self.epochs, self.batch_size)
-            return snapshot(loss.network)
+    def train(self, data: Labelled, received: Round, **attributes: Any) -> Update:
+        """At a client: the received weights after local training on ``data``, with these attributes of the loss."""
+        fit = self.training["fit"]
+        columns = data.labels.unique() if received.columns is None else received.columns
+        self.loss.assign(lr=received.lr, columns=columns, **attributes)
+        with threads_for(numbers_per_sample(self.loss)):
+            self.loss.network.load_state_dict(received.weights)
+            fit(self.loss, data, self.training["epochs"], self.training["batch_size"])
+            return Update(snapshot(self.loss.network), len(data))
 
     def steps(self, samples: int) -> int:
         """How many optimizer steps :meth:`train` takes on so many samples."""
-        batches = -(-samples // self.batch_size)
-        return self.epochs * (batches - (batches > 1 and samples % self.batch_size == 1))
+        return self.training["epochs"] * len(batch_sizes(samples, self.training["batch_size"]))
+
+    def classifier(self, weights: StateDict) -> Network:
+        """The network with these weights, in eval mode: a copy, which later training does not reach."""
+        return self.loss.network.loaded(weights).eval()

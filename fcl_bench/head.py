@@ -40,7 +40,7 @@ class Scores(nn.Module):
         return inputs.double() @ self.get_buffer("weights")
 
 
-class NearestMean(nn.Module):
+class CosineToMeans(nn.Module):
     """Cosines with class means, given as (classes, features) sums; -2, less than any, for a class whose count is 0."""
 
     def __init__(self, totals: Tensor, counts: Tensor):
@@ -61,7 +61,8 @@ def grown(weights: StateDict, classes: int, head: str = "head") -> StateDict:
     >>> grown(weights, 2)["head.bias"]
     tensor([1., 0.])
     """
-    weight, bias = weights[f"{head}.weight"], weights[f"{head}.bias"]
+    weight = weights[f"{head}.weight"]  # (rows, features)
+    bias = weights[f"{head}.bias"]  # (rows,)
     missing = classes - len(bias)
     if missing <= 0:
         return weights

@@ -5,10 +5,13 @@ or hooks, so that both ways run it and give the same weights. Which one runs is 
 """
 
 import logging
+import sys
 import warnings
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated, Any, Literal, Protocol
 
 import lightning as L
@@ -17,41 +20,72 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError, choices
-from fcl_bench.threads import threads_for, work
+from fcl_bench.threads import numbers_per_sample, threads_for
 
+GATHERED = 1 << 24  # bytes of samples that are put in order at a time
+Batch = tuple[Tensor, ...]  # such as inputs and labels, all of one length
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 
 
-class Batches(Protocol):
-    """Anything that can be indexed by positions: a client's share, tensors with replay, ..."""
+class Indexable(Protocol):
+    """Samples that can be taken by their positions: a client's data, kept samples, ..."""
 
     def __len__(self) -> int: ...
 
-    def __getitem__(self, positions: Tensor) -> tuple[Tensor, ...]: ...
+    def __getitem__(self, positions: Tensor) -> Batch: ...
 
 
 class Fit(Protocol):
     """What a method is given to train with."""
 
-    def __call__(self, module: L.LightningModule, data: Batches, epochs: int, batch_size: int) -> None:
+    @property
+    def device(self) -> torch.device:
+        """Where modules are trained."""
+        ...
+
+    def __call__(self, module: L.LightningModule, data: Indexable, epochs: int, batch_size: int) -> None:
         """Train ``module`` in place for some epochs over ``data``, with a fresh optimizer."""
         ...
 
+    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+        """Train ``module`` in place, a step for every batch as it comes, with a fresh optimizer."""
+        ...
 
-def shuffled(samples: int, batch_size: int) -> tuple[Tensor, ...]:
-    """Positions of one epoch, in random order. A lone last sample joins the batch before it: BatchNorm needs two.
 
-    >>> [len(batch) for batch in shuffled(9, 4)]
-    [4, 5]
+def batch_sizes(samples: int, batch_size: int) -> list[int]:
+    """The sizes of the batches of an epoch. A lone last sample joins the batch before it: BatchNorm needs two.
+
+    >>> batch_sizes(10, 4), batch_sizes(9, 4)
+    ([4, 4, 2], [4, 5])
     """
-    batches = list(torch.randperm(samples).split(batch_size))
-    if len(batches) > 1 and len(batches[-1]) == 1:
-        batches[-2:] = [torch.cat(batches[-2:])]
-    return tuple(batches)
+    full, rest = divmod(samples, batch_size)
+    sizes = [batch_size] * full
+    if rest:
+        sizes.append(rest)
+    if len(sizes) > 1 and sizes[-1] == 1:
+        sizes[-2:] = [sizes[-2] + 1]
+    return sizes
+
+
+def shuffled(data: Indexable, epochs: int, batch_size: int) -> Iterator[Batch]:
+    """The batches of some epochs, each in a random order that is drawn when the epoch begins.
+
+    Many batches are taken from ``data`` at once and then cut: one large step through memory is faster than many.
+    """
+    sizes = batch_sizes(len(data), batch_size)
+    sample_bytes = sum(column.nbytes for column in data[torch.zeros(1, dtype=torch.int64)])
+    batches_at_once = max(1, GATHERED // (batch_size * sample_bytes))
+    for _ in range(epochs):
+        order = torch.randperm(len(data)).split(sizes)  # positions, batch by batch
+        for start in range(0, len(order), batches_at_once):
+            positions = order[start : start + batches_at_once]
+            columns = data[torch.cat(positions)]
+            cut = [column.split([len(batch) for batch in positions]) for column in columns]
+            yield from zip(*cut, strict=True)
 
 
 @dataclass
-class _Settings:
+class _Settings(ABC):
     accelerator: Literal["auto", "cpu", "gpu", "cuda", "mps"] = "auto"
     precision: Precision = "32-true"
     gradient_clip: Annotated[float, Field(gt=0)] | None = None
@@ -59,6 +93,11 @@ class _Settings:
     compile: str | None = None
 
     def __post_init__(self) -> None:
+        if self.accelerator in ("gpu", "cuda", "mps") and not _has(self.accelerator):
+            raise ConfigError(
+                f"Expected local.accelerator to be one that this machine has, but there is no {self.accelerator}: "
+                "set local.accelerator=auto."
+            )
         if self.compile is None or self.compile in torch.compiler.list_backends(exclude_tags=()):
             return
         usual = {*torch.compiler.list_backends(), "eager", "aot_eager"}  # the last two: for finding errors
@@ -67,51 +106,54 @@ class _Settings:
             f"but got {self.compile}."
         )
 
+    def __call__(self, module: L.LightningModule, data: Indexable, epochs: int, batch_size: int) -> None:
+        """See :class:`Fit`."""
+        if len(data):
+            self.over(module, shuffled(data, epochs, batch_size))
+
+    @abstractmethod
+    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+        """See :class:`Fit`."""
+
+    @property
+    def device(self) -> torch.device:
+        """See :class:`Fit`."""
+        return self._fabric.device
+
+    @cached_property
+    def _fabric(self) -> L.Fabric:
+        return L.Fabric(accelerator=self.accelerator, devices=1, precision=self.precision)
+
 
 class FabricFit(_Settings):
     """The default: a plain loop whose device, precision and clipping are Fabric's."""
 
-    _module: L.LightningModule | None = None
-
-    def __call__(self, module: L.LightningModule, data: Batches, epochs: int, batch_size: int) -> None:
-        """See :class:`Fit`."""
-        if len(data) == 0:
-            return
-        self._set_up(module)
-        _begin(module, data, batch_size, self.compile)
-        with threads_for(work(module)), _deterministic(self.deterministic):
-            optimizer: Any = self._fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
-            for _ in range(epochs):
-                for number, positions in enumerate(shuffled(len(data), batch_size)):
-                    batch = self._fabric.to_device(data[positions])
-                    optimizer.zero_grad()
-                    with self._fabric.autocast():  # one device: Fabric leaves precision to the caller of training_step
-                        loss: Any = module.training_step(batch, number)
-                    self._fabric.backward(loss)
-                    if self.gradient_clip is not None:
-                        self._fabric.clip_gradients(self._wrapped, optimizer, max_norm=self.gradient_clip)
-                    optimizer.step()
-
-    def _set_up(self, module: L.LightningModule) -> None:
-        """Once per module: a Fabric keeps every module it has ever set up alive, so a new module gets a new Fabric."""
-        if self._module is module:
-            return
-        self._fabric = L.Fabric(accelerator=self.accelerator, devices=1, precision=self.precision)
-        self._module = module
-        self._wrapped = self._fabric.setup_module(module)
+    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+        """See :class:`Fit`. Not ``setup_module``: a Fabric keeps every module that it ever set up alive."""
+        fabric = self._fabric
+        fabric.to_device(module)
+        _begin(module, self.compile)
+        with threads_for(numbers_per_sample(module)), _deterministic(self.deterministic):
+            optimizer: Any = fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
+            for number, batch in enumerate(_with_batchnorm_ready(module, batches)):
+                optimizer.zero_grad()
+                with fabric.autocast():  # one device: Fabric leaves precision to the caller of training_step
+                    loss: Any = module.training_step(fabric.to_device(batch), number)
+                fabric.backward(loss)
+                if self.gradient_clip is not None:
+                    fabric.clip_gradients(module, optimizer, max_norm=self.gradient_clip)
+                optimizer.step()
 
 
 class TrainerFit(_Settings):
     """The same loss under a Lightning Trainer, for its callbacks and profilers; slower by milliseconds per fit."""
 
-    def __call__(self, module: L.LightningModule, data: Batches, epochs: int, batch_size: int) -> None:
+    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
         """See :class:`Fit`. A new Trainer each time: a used one would train its next model for no steps at all."""
-        if len(data) == 0:
-            return
-        _begin(module, data, batch_size, self.compile)
-        with threads_for(work(module)), _quiet(), _deterministic(self.deterministic):
+        _begin(module, self.compile)
+        with threads_for(numbers_per_sample(module)), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
-                max_epochs=epochs,
+                max_epochs=1,
                 accelerator=self.accelerator,
                 devices=1,
                 precision=self.precision,
@@ -121,22 +163,27 @@ class TrainerFit(_Settings):
                 enable_progress_bar=False,
                 enable_model_summary=False,
             )
-            trainer.fit(module, _Epochs(data, batch_size))
+            trainer.fit(module, _OneByOne(_with_batchnorm_ready(module, batches)))
 
 
-class _Epochs:
-    """The batches of :func:`shuffled` as the iterable a Trainer expects, drawn anew every epoch."""
+@dataclass(frozen=True)
+class _OneByOne:
+    """Batches for a Trainer, which takes one ahead of time where it sees no length: random numbers would change order.
 
-    def __init__(self, data: Batches, batch_size: int):
-        self.data, self.batch_size = data, batch_size
+    So they get a length that is never reached.
+    """
 
-    def __iter__(self) -> Iterator[tuple[Tensor, ...]]:
-        for positions in shuffled(len(self.data), self.batch_size):
-            yield self.data[positions]
+    batches: Iterable[Batch]
+
+    def __iter__(self) -> Iterator[Batch]:
+        return iter(self.batches)
+
+    def __len__(self) -> int:
+        return sys.maxsize
 
 
-def _begin(module: nn.Module, data: Batches, batch_size: int, backend: str | None) -> None:
-    """Training mode; but a batch of one has no spread to normalise by: BatchNorm then uses its running statistics.
+def _begin(module: nn.Module, backend: str | None) -> None:
+    """Training mode, and compiled networks.
 
     The networks of the loss are compiled at their first fit; a second ``compile`` would start from nothing again.
     """
@@ -144,10 +191,23 @@ def _begin(module: nn.Module, data: Batches, batch_size: int, backend: str | Non
         if backend is not None and network._compiled_call_impl is None:
             network.compile(backend=backend)
     module.train()
-    if min(len(data), batch_size) == 1:
-        for layer in module.modules():
-            if isinstance(layer, nn.modules.batchnorm._BatchNorm):
+
+
+def _with_batchnorm_ready(module: nn.Module, batches: Iterable[Batch]) -> Iterator[Batch]:
+    """A batch of one has no spread to normalise by: from there on BatchNorm uses its running statistics."""
+    layers = [layer for layer in module.modules() if isinstance(layer, nn.modules.batchnorm._BatchNorm)]
+    for batch in batches:
+        if len(batch[0]) == 1:
+            for layer in layers:
                 layer.eval()
+        yield batch
+
+
+def _has(accelerator: str) -> bool:
+    """Whether this machine has an accelerator other than its CPU."""
+    return (accelerator != "mps" and torch.cuda.is_available()) or (
+        accelerator != "cuda" and torch.backends.mps.is_available()
+    )
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from inspect import get_annotations
+from typing import Any
 
 import lightning as L
 import torch
@@ -13,7 +15,7 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, masked_targets
 from fcl_bench.message import StateDict
-from fcl_bench.threads import threads_for, work
+from fcl_bench.threads import numbers_per_sample, threads_for
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound
 
@@ -21,43 +23,59 @@ OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything b
 class Network(nn.Module):
     """A backbone and a growing head: from the inputs a client holds to one logit per registered class."""
 
+    backbone: nn.Module
+    head: Head
+
     def __init__(self, backbone: Backbone):
         super().__init__()
-        self.backbone, self.head = backbone.build(), Head(backbone.features)
+        self.backbone = backbone.build()
+        self.head = Head(backbone.features)
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, ...) to (n, classes)."""
         return self.head(self.backbone(inputs))
 
     def loaded(self, weights: StateDict) -> "Network":
-        """The network itself, now with these weights."""
-        self.load_state_dict(weights)
-        return self
+        """A copy with these weights: what happens to this network later does not reach it."""
+        copy = deepcopy(self)
+        copy.load_state_dict(weights)
+        return copy
 
 
 @torch.no_grad()
 def outputs(module: nn.Module, inputs: Tensor, batch_size: int = 256) -> Tensor:
     """What a module, in the mode it is in, makes of many inputs: in batches on its device, gathered on the CPU."""
     device = next((value.device for value in module.parameters()), inputs.device)
-    with threads_for(work(module)):
+    with threads_for(numbers_per_sample(module)):
         return torch.cat([module(part.to(device)).cpu() for part in inputs.split(batch_size)])
 
 
 class CrossEntropy(L.LightningModule):
-    """Softmax cross-entropy over ``columns`` of the head (all of them when ``None``), at learning rate ``lr``.
+    """Softmax cross-entropy over ``columns`` of the head, all of them when ``None``.
 
-    A method with a loss of its own adds to ``training_step``; see :func:`distillation` and :func:`squared_distance`.
+    A method with a loss of its own adds to ``training_step``, see :func:`distillation` and :func:`squared_distance`,
+    and declares what its loss needs to know as annotated class attributes.
     """
 
-    def __init__(self, network: Network, optimizer: OptimizerFactory):
+    lr: float
+    columns: Tensor | None = None
+
+    def __init__(self, network: Network, optimizer: OptimizerFactory, **attributes: Any):
         super().__init__()
-        self.network, self.optimizer = network, optimizer
-        self.lr = 0.01
-        self.columns: Tensor | None = None
+        self.network = network
+        self.optimizer = optimizer
+        self.assign(lr=1.0, **attributes)
         try:
             self.configure_optimizers()
         except ValueError as error:
             raise ConfigError(f"Expected method.optimizer to be one that torch accepts, but: {error}.") from error
+
+    def assign(self, **attributes: Any) -> None:
+        """Set attributes that the class declares; any other name is an error."""
+        for name, value in attributes.items():
+            if not any(name in get_annotations(kind) for kind in type(self).__mro__):
+                raise TypeError(f"Expected {type(self).__name__} to declare {name} as an annotated class attribute.")
+            setattr(self, name, value)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
@@ -76,20 +94,26 @@ class CrossEntropy(L.LightningModule):
 
 
 class Distillation(CrossEntropy):
-    """Cross-entropy, plus ``weight`` times the distillation of the classes that a frozen ``teacher`` knows.
+    """Cross-entropy, plus ``weight`` times the distillation of the classes that a frozen teacher knows.
 
     The teacher is optional: without one (the first task, a client that never received it) this is plain cross-entropy.
     """
 
-    def __init__(self, network: Network, optimizer: OptimizerFactory, weight: float, temperature: float):
-        super().__init__(network, optimizer)
-        self.weight, self.temperature = weight, temperature
+    weight: float
+    temperature: float
+
+    def __init__(self, network: Network, optimizer: OptimizerFactory, **attributes: Any):
+        super().__init__(network, optimizer, **attributes)
         self.teacher = deepcopy(network).requires_grad_(False)
         self.taught = 0  # classes that the teacher knows
 
     def load_teacher(self, weights: StateDict | None) -> None:
         """Learn from the network with these weights from now on; from none for ``None``."""
-        self.taught = 0 if weights is None else len(self.teacher.loaded(weights).requires_grad_(False).head.bias)
+        self.taught = 0
+        if weights is not None:
+            self.teacher.load_state_dict(weights)
+            self.teacher.requires_grad_(False)  # head rows may be new
+            self.taught = len(self.teacher.head.bias)
 
     def train(self, mode: bool = True) -> "Distillation":
         """The teacher always predicts as in evaluation."""
@@ -134,9 +158,11 @@ def squared_distance(network: nn.Module, anchor: StateDict, importance: StateDic
     """
     terms = []
     for name, value in network.named_parameters():
-        if name in anchor:
-            old = anchor[name].to(value.device)
-            gap = (value if value.shape == old.shape else value[: len(old)]) - old
-            weight = gap if importance is None else gap * importance[name].to(value.device)
-            terms.append((weight * gap).sum())
+        if name not in anchor:
+            continue
+        old = anchor[name].to(value.device)
+        now = value if value.shape == old.shape else value[: len(old)]
+        gap = now - old
+        weighed = gap if importance is None else gap * importance[name].to(value.device)
+        terms.append((weighed * gap).sum())
     return torch.stack(terms).sum()

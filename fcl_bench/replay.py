@@ -1,17 +1,18 @@
 """Samples that are kept: what replay methods store at clients, and which of a stream of samples to keep."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 @dataclass(frozen=True)
 class Samples:
     """Inputs as clients hold them, and their registered class numbers; can be trained on like a client's data."""
 
-    inputs: Tensor
-    labels: Tensor
+    inputs: Tensor  # (n, ...)
+    labels: Tensor  # (n,)
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -23,36 +24,65 @@ class Samples:
         """First these, then the others."""
         return Samples(torch.cat([self.inputs, other.inputs]), torch.cat([self.labels, other.labels]))
 
-    def drawn(self, number: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """So many of them at random, each draw independent of the others, on a device."""
-        inputs, labels = self[torch.randint(len(self), (number,))]
-        return inputs.to(device), labels.to(device)
+
+@dataclass(frozen=True)
+class Reservoir:
+    """A uniform sample of all rows that were ever added (Vitter's algorithm R). A value: ``add`` gives a new one.
+
+    A row has a place in every column, such as ``inputs`` and ``labels``.
+
+    >>> reservoir = Reservoir().add(4, labels=torch.tensor([7])).add(4, labels=torch.tensor([8, 9]))
+    >>> reservoir["labels"]
+    tensor([7, 8, 9])
+    """
+
+    seen: int = 0  # rows added so far, kept or not
+    columns: dict[str, Tensor] = field(default_factory=dict)  # by name: (rows kept, ...)
+
+    def __len__(self) -> int:
+        return min(map(len, self.columns.values()), default=0)
+
+    def __getitem__(self, column: str) -> Tensor:
+        return self.columns[column]
+
+    def add(self, size: int, /, **columns: Tensor) -> "Reservoir":
+        """What is kept once these rows are there too, at most ``size`` rows.
+
+        Where rows have become longer since (logits of more classes), old ones are filled up with zeros.
+        """
+        arriving = min(map(len, columns.values()))
+        if arriving == 0:
+            return self
+        slots = assign_slots(size, self.seen, arriving)
+        kept = {name: _fill_slots(slots, rows, self.columns.get(name)) for name, rows in columns.items()}
+        return Reservoir(self.seen + arriving, kept)
+
+    def draw(self, number: int, device: torch.device) -> dict[str, Tensor]:
+        """So many rows at random, each drawn independently of the others: their columns, on a device."""
+        positions = torch.randint(len(self), (number,))
+        return {name: column[positions].to(device) for name, column in self.columns.items()}
 
 
-def reservoir(size: int, seen: int, arriving: int) -> Tensor:
-    """Keep a uniform sample of ``size`` of all samples ever seen (Vitter's algorithm R), over one more batch of them.
+def assign_slots(size: int, seen: int, arriving: int) -> Tensor:
+    """For every slot of a reservoir: the position of the arriving row that it holds from now on, or -1 for its old row.
 
-    For every slot that is filled now: the position of the arriving sample that it holds, or -1 if it is as before.
-
-    >>> reservoir(size=4, seen=1, arriving=2)
+    >>> assign_slots(size=4, seen=1, arriving=2)
     tensor([-1,  0,  1])
     """
-    counts = torch.arange(seen, seen + arriving)  # samples before each
-    drawn = (torch.rand(arriving, dtype=torch.float64) * (counts + 1)).long()
-    chosen = torch.where(counts < size, counts, drawn)
-    entering = (chosen < size).nonzero().flatten()
+    before = torch.arange(seen, seen + arriving)  # (arriving,) rows that came before each
+    drawn = (torch.rand(arriving, dtype=torch.float64) * (before + 1)).long()  # uniform over 0 .. before
+    slot = torch.where(before < size, before, drawn)  # first the free slots in turn, then a random one
+    entering = (slot < size).nonzero().flatten()  # positions; a row whose slot does not exist is dropped
     slots = torch.full((min(size, seen + arriving),), -1)
-    return slots.scatter_reduce_(0, chosen[entering], entering, "amax")  # of several in one slot, the last stays
+    return slots.scatter_reduce_(0, slot[entering], entering, "amax")  # of several in one slot, the last stays
 
 
-def kept(old: Tensor | None, arriving: Tensor, slots: Tensor) -> Tensor:
-    """The rows in the slots of a :func:`reservoir`, from the rows that were there before and those that arrive.
-
-    >>> kept(torch.tensor([7, 8]), torch.tensor([1, 2, 3]), torch.tensor([-1, 2]))
-    tensor([7, 3])
-    """
-    rows = arriving[slots.clamp(min=0)]
-    if old is not None:
-        stays = (slots < 0).nonzero().flatten()
-        rows[stays] = old[stays]
+def _fill_slots(slots: Tensor, arriving: Tensor, old: Tensor | None) -> Tensor:
+    rows = arriving[slots.clamp(min=0)]  # (slots, ...)
+    if old is None:
+        return rows
+    if old.dim() == 2:
+        old = pad(old, (0, rows.shape[1] - old.shape[1]))
+    stays = (slots < 0).nonzero().flatten()
+    rows[stays] = old[stays]
     return rows

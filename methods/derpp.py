@@ -11,60 +11,54 @@ compared. The cross-entropy of buffered samples goes over all classes seen, that
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Unpack
 
 import torch
 from pydantic import Field, PositiveInt
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy, pad
+from torch.nn.functional import cross_entropy
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network, outputs
-from fcl_bench.replay import kept, reservoir
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Reservoir,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+    outputs,
+)
 
 Weight = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
-@dataclass(frozen=True)
-class Global:
-    """The state: one model."""
-
-    weights: StateDict
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """Samples as they were last seen."""
-
-    inputs: Tensor
-    labels: Tensor
-    logits: Tensor  # (n, classes known to the newest sample); zero beyond those known to each
-    known: Tensor  # (n,) classes that were registered when a sample was stored
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
 class DarkReplay(CrossEntropy):
-    """The loss of the paper; plain cross-entropy while ``buffer`` is empty."""
+    """The loss of the paper; plain cross-entropy while ``buffer`` is empty.
 
-    buffer: Buffer | None = None
-    alpha = beta = 0.5
+    A buffered sample has ``inputs``, ``labels``, the ``logits`` of the global model when its task was over, and how
+    many classes were ``known`` then; beyond those its logits are zero.
+    """
+
+    alpha: float
+    beta: float
+    buffer: Reservoir
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
-        if self.buffer is None:
+        if len(self.buffer) == 0:
             return super().training_step(batch, batch_idx)
         inputs, labels = batch
-        first, second = torch.randint(len(self.buffer), (2, len(labels)))
-        old = self.buffer.inputs[torch.cat([first, second])].to(inputs.device)
-        now, dark, labelled = self.network(torch.cat([inputs, old])).split(len(labels))
-        stored, known = self.buffer.logits[first].to(inputs.device), self.buffer.known[first].to(inputs.device)
-        old_labels = self.buffer.labels[second].to(inputs.device)
-        loss = self.cross_entropy(now, labels) + self.beta * cross_entropy(labelled, old_labels)
-        return loss + self.alpha * known_error(dark, stored, known)
+        first = self.buffer.draw(len(labels), inputs.device)
+        second = self.buffer.draw(len(labels), inputs.device)
+        logits = self.network(torch.cat([inputs, first["inputs"], second["inputs"]]))
+        current, dark, labelled = logits.split(len(labels))
+        loss = self.cross_entropy(current, labels)
+        loss = loss + self.beta * cross_entropy(labelled, second["labels"])
+        return loss + self.alpha * known_error(dark, first["logits"], first["known"])
 
 
 def known_error(logits: Tensor, stored: Tensor, known: Tensor) -> Tensor:
@@ -74,60 +68,60 @@ def known_error(logits: Tensor, stored: Tensor, known: Tensor) -> Tensor:
     tensor(4.)
     """
     width = stored.shape[1]
-    compared = torch.arange(width, device=logits.device) < known[:, None]
-    return ((logits[:, :width] - stored).square() * compared).sum() / compared.sum()
+    errors = (logits[:, :width] - stored).square()  # (n, width)
+    compared = torch.arange(width, device=logits.device) < known[:, None]  # (n, width)
+    return (errors * compared).sum() / compared.sum()
 
 
 class DERpp:
-    """``memory_size`` samples are kept at each client; ``alpha`` and ``beta`` weigh their logits and their labels."""
+    """``memory_size`` samples are kept at each client; ``alpha`` and ``beta`` weigh their logits and their labels.
+
+    The state is the global model.
+    """
+
+    resumes_within_tasks = True
 
     def __init__(
         self,
         backbone: Backbone,
-        memory_size: PositiveInt = 300,
-        alpha: Weight = 0.3,
-        beta: Weight = 0.5,
+        memory_size: PositiveInt,
+        alpha: Weight,
+        beta: Weight,
         **training: Unpack[Training],
     ):
-        self.averaging, self.memory_size = FederatedAveraging(**training), memory_size
-        self.loss = DarkReplay(Network(backbone), self.averaging.optimizer)
-        self.loss.alpha, self.loss.beta = alpha, beta
-        self.start = snapshot(self.loss.network)
+        self.memory_size = memory_size
+        self.averaging = FederatedAveraging(backbone, training, DarkReplay, alpha=alpha, beta=beta)
 
-    def init(self) -> Global:
+    def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return Global(self.start)
+        return self.averaging.start
 
-    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+    def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Average round after round, then let the clients choose what to keep."""
-        weights = state.weights
-        for weights in self.averaging.learn(weights, task, clients, self.train):
-            yield Global(weights)
-        clients.map(self.remember, weights)
+        for state in self.averaging.learn(state, task, clients, self.train):
+            yield state
+        clients.tell(self.remember, state)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: current samples, old ones with their logits, old ones with their labels."""
-        self.loss.buffer = client.memory.get("buffer")
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        return Update(weights, len(client.data))
+        buffer = client.memory.get("buffer", Reservoir())
+        return self.averaging.train(client.data, received, buffer=buffer)
 
     def remember(self, client: Client, weights: StateDict) -> None:
         """At the client: pass the samples of the task, with their logits now, through the reservoir."""
-        (inputs, labels), seen, old = client.data.tensors, client.memory.get("seen", 0), client.memory.get("buffer")
-        if len(labels) == 0:
+        if len(client.data) == 0:
             return
-        slots = reservoir(self.memory_size, seen, len(labels))
-        client.memory["seen"] = seen + len(labels)
-        logits = outputs(self.loss.network.loaded(weights).eval(), inputs)
-        classes = logits.shape[1]
-        known = torch.full((len(labels),), classes)
-        client.memory["buffer"] = Buffer(
-            kept(old.inputs if old else None, inputs, slots),
-            kept(old.labels if old else None, labels, slots),
-            kept(pad(old.logits, (0, classes - old.logits.shape[1])) if old else None, logits, slots),
-            kept(old.known if old else None, known, slots),
+        inputs, labels = client.data.tensors
+        logits = outputs(self.averaging.classifier(weights), inputs)  # (n, classes)
+        buffer = client.memory.get("buffer", Reservoir())
+        client.memory["buffer"] = buffer.add(
+            self.memory_size,
+            inputs=inputs,
+            labels=labels,
+            logits=logits,
+            known=torch.full_like(labels, logits.shape[1]),
         )
 
-    def classifier(self, state: Global) -> nn.Module:
+    def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state)

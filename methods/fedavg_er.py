@@ -10,7 +10,6 @@ of earlier tasks only. With another ``ce_scope`` than seen, that scope holds for
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -18,69 +17,70 @@ from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network
-from fcl_bench.replay import Samples, kept, reservoir
-
-
-@dataclass(frozen=True)
-class Global:
-    """The state: one model."""
-
-    weights: StateDict
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Reservoir,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+)
 
 
 class Replay(CrossEntropy):
-    """The mean of the cross-entropies of current samples and of as many from ``buffer``, if there is one."""
+    """The mean of the cross-entropies of current samples and of as many from ``buffer``, if there are any."""
 
-    buffer: Samples | None = None
+    buffer: Reservoir
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
-        if self.buffer is None:
+        if len(self.buffer) == 0:
             return super().training_step(batch, batch_idx)
         inputs, labels = batch
-        old_inputs, old_labels = self.buffer.drawn(len(labels), inputs.device)
-        now, old = self.network(torch.cat([inputs, old_inputs])).split(len(labels))
-        return (self.cross_entropy(now, labels) + cross_entropy(old, old_labels)) / 2
+        old = self.buffer.draw(len(labels), inputs.device)
+        logits = self.network(torch.cat([inputs, old["inputs"]]))
+        current, replayed = logits.split(len(labels))
+        current_loss = self.cross_entropy(current, labels)
+        replayed_loss = cross_entropy(replayed, old["labels"])
+        return (current_loss + replayed_loss) / 2
 
 
 class FedAvgER:
-    """``memory_size`` samples are kept at each client."""
+    """``memory_size`` samples are kept at each client; the state is the global model."""
 
-    def __init__(self, backbone: Backbone, memory_size: PositiveInt = 300, **training: Unpack[Training]):
-        self.averaging, self.memory_size = FederatedAveraging(**training), memory_size
-        self.loss = Replay(Network(backbone), self.averaging.optimizer)
-        self.start = snapshot(self.loss.network)
+    resumes_within_tasks = True
 
-    def init(self) -> Global:
+    def __init__(self, backbone: Backbone, memory_size: PositiveInt, **training: Unpack[Training]):
+        self.memory_size = memory_size
+        self.averaging = FederatedAveraging(backbone, training, Replay)
+
+    def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return Global(self.start)
+        return self.averaging.start
 
-    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+    def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Average round after round, then let the clients choose what to keep."""
-        for weights in self.averaging.learn(state.weights, task, clients, self.train):
-            yield Global(weights)
-        clients.map(self.remember)
+        yield from self.averaging.learn(state, task, clients, self.train)
+        clients.tell(self.remember)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: current samples and old ones, half and half."""
-        self.loss.buffer = client.memory.get("buffer")
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        return Update(weights, len(client.data))
+        buffer = client.memory.get("buffer", Reservoir())
+        return self.averaging.train(client.data, received, buffer=buffer)
 
     def remember(self, client: Client) -> None:
         """At the client: pass the samples of the task through the reservoir."""
-        (inputs, labels), seen, old = client.data.tensors, client.memory.get("seen", 0), client.memory.get("buffer")
-        if len(labels) == 0:
+        if len(client.data) == 0:
             return
-        slots = reservoir(self.memory_size, seen, len(labels))
-        client.memory["seen"] = seen + len(labels)
-        client.memory["buffer"] = Samples(
-            kept(old.inputs if old else None, inputs, slots), kept(old.labels if old else None, labels, slots)
-        )
+        inputs, labels = client.data.tensors
+        buffer = client.memory.get("buffer", Reservoir())
+        client.memory["buffer"] = buffer.add(self.memory_size, inputs=inputs, labels=labels)
 
-    def classifier(self, state: Global) -> nn.Module:
+    def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state)

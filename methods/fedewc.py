@@ -29,13 +29,28 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy, one_hot, pad
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot, threads_for
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.head import masked_targets
-from fcl_bench.losses import CrossEntropy, Network, outputs, squared_distance
-from fcl_bench.threads import work
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Network,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+    masked_targets,
+    numbers_per_sample,
+    outputs,
+    snapshot,
+    squared_distance,
+    threads_for,
+)
 
 AT_ONCE = 1 << 26  # per-sample gradients held at a time, in numbers
+SAMPLES_AT_ONCE = 64
 
 
 @dataclass(frozen=True)
@@ -43,7 +58,7 @@ class Global:
     """The state: the model, and how much each of its parameters matters to the tasks so far."""
 
     weights: StateDict
-    importance: StateDict  # empty before the end of the first task
+    importance: StateDict  # F; empty before the end of the first task
 
 
 @dataclass(frozen=True)
@@ -72,37 +87,39 @@ class FedEWC:
     """``penalty`` weighs the memory of earlier tasks, which fades by ``decay`` per task."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
     def __init__(
         self,
         backbone: Backbone,
-        variant: Literal["corrected", "target_repo"] = "corrected",
-        penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0,
-        decay: Annotated[float, Field(ge=0, le=1)] = 1.0,
+        variant: Literal["corrected", "target_repo"],
+        penalty: Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        decay: Annotated[float, Field(ge=0, le=1)],
         **training: Unpack[Training],
     ):
-        self.averaging, self.variant, self.decay = FederatedAveraging(**training), variant, decay
-        optimizer = self.averaging.optimizer
-        self.loss = Elastic(
-            Network(backbone), partial(optimizer, weight_decay=0) if variant == "target_repo" else optimizer
-        )
+        self.variant = variant
         self.penalty = penalty
-        self.start = snapshot(self.loss.network)
+        self.decay = decay
+        if variant == "target_repo":
+            training["optimizer"] = partial(training["optimizer"], weight_decay=0)
+        self.averaging = FederatedAveraging(backbone, training, Elastic)
 
     def init(self) -> Global:
         """The backbone's own weights, a head without rows, nothing that matters yet."""
-        return Global(self.start, {})
+        return Global(self.averaging.start, importance={})
 
     def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
         """Hand out what matters, average round after round, then ask what matters now."""
-        if state.importance:
-            clients.map(self.keep, state)
-        weights = state.weights
-        for weights in self.averaging.learn(weights, task, clients, self.train):
-            yield replace(state, weights=weights)
-        if self.variant == "corrected":
-            final = Round(weights, self.averaging.columns(task), 0.0)
-            yield Global(weights, self.consolidated(state.importance, clients.map(self.fisher, final)))
+        if state.importance and not task.yielded:
+            clients.tell(self.keep, state)
+        for weights in self.averaging.learn(state.weights, task, clients, self.train):
+            state = replace(state, weights=weights)
+            yield state
+        asked = task.yielded > self.averaging.rounds
+        if self.variant == "corrected" and not asked:
+            final = Round(state.weights, self.averaging.columns(task), lr=0.0)
+            replies = clients.map(self.fisher, final)
+            yield replace(state, importance=self.consolidated(state.importance, replies))
 
     def keep(self, client: Client, remembered: Global) -> None:
         """At the client: remember the model of the task before, and what matters in it."""
@@ -111,60 +128,70 @@ class FedEWC:
     def train(self, client: Client, received: Round) -> Update:
         """At the client: a few epochs, held back where it matters."""
         self.remind(client.memory.get("remembered"), received.lr)
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
+        update = self.averaging.train(client.data, received)
         if self.variant == "corrected" or len(client.data) == 0:
-            return Update(weights, len(client.data))
-        outputs(self.loss.network.train(), client.data.tensors[0], self.averaging.batch_size)
-        return Update(snapshot(self.loss.network), 1)
+            return update
+        network = self.averaging.loss.network.train()
+        inputs, _ = client.data.tensors
+        outputs(network, inputs, self.averaging.training["batch_size"])  # moves BatchNorm's statistics
+        return replace(update, weights=snapshot(network)).counted_once()
 
     def remind(self, remembered: Global | None, lr: float) -> None:
         """Hold the loss to what is remembered, no stiffer than the learning rate can follow."""
         if remembered is None:
-            self.loss.anchor = None
+            self.averaging.loss.anchor = None
             return
-        self.loss.anchor = remembered.weights
-        self.loss.stiffness = {
-            name: (self.penalty * value).clamp(max=1 / lr) for name, value in remembered.importance.items()
-        }
+        stiffness = {}
+        for name, value in remembered.importance.items():
+            stiffness[name] = (self.penalty * value).clamp(max=1 / lr)
+        self.averaging.loss.assign(anchor=remembered.weights, stiffness=stiffness)
 
     def fisher(self, client: Client, final: Round) -> Curvature:
         """At the client: the squared gradients of its samples, summed."""
         if len(client.data) == 0:
             return Curvature({}, 0)
-        network = self.loss.network.loaded(final.weights).eval()
-        columns = client.data.labels.unique() if final.columns is None else final.columns
         inputs, labels = client.data.tensors
+        columns = labels.unique() if final.columns is None else final.columns
+        network = self.averaging.classifier(final.weights)
         squares = linear_fisher if isinstance(network.backbone, nn.Identity) else sampled_fisher
         device = network.head.bias.device
-        with threads_for(work(network)):
+        with threads_for(numbers_per_sample(network)):
             sums = squares(network, inputs.to(device), labels.to(device), columns.to(device))
         return Curvature({name: value.cpu() for name, value in sums.items()}, len(labels))
 
     def consolidated(self, importance: StateDict, replies: Iterator[Curvature]) -> StateDict:
         """F = decay F + F_task; head rows of new classes had no importance before."""
-        samples, totals = 0, dict[str, Tensor]()
+        samples = 0
+        totals: StateDict = {}
         for reply in replies:
             samples += reply.samples
             for name, value in reply.sums.items():
                 totals[name] = totals[name] + value if name in totals else value
-        now = {name: value / samples for name, value in totals.items()} or importance
-        if not importance or not totals:
+        if not totals:
+            return importance
+        now = {name: value / samples for name, value in totals.items()}
+        if not importance:
             return now
-        return {name: value + self.decay * widened(importance[name], len(value)) for name, value in now.items()}
+        for name, value in now.items():
+            now[name] = value + self.decay * widened(importance[name], len(value))
+        return now
 
     def classifier(self, state: Global) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state.weights)
 
 
+@torch.no_grad()
 def linear_fisher(network: Network, inputs: Tensor, labels: Tensor, columns: Tensor) -> StateDict:
     """In closed form for a linear head on its inputs: the gradient of a sample is (p - y) x^T, so squares factor."""
-    with torch.no_grad():
-        logits, positions = masked_targets(network(inputs), labels, columns)
-        errors = (logits.softmax(dim=1) - one_hot(positions, logits.shape[1])).square()
-        weight, bias = torch.zeros_like(network.head.weight), torch.zeros_like(network.head.bias)
-        weight[columns], bias[columns] = errors.T @ inputs.square(), errors.sum(dim=0)
-        return {"head.weight": weight, "head.bias": bias}
+    logits, positions = masked_targets(network(inputs), labels, columns)  # (n, columns), (n,)
+    errors = logits.softmax(dim=1) - one_hot(positions, logits.shape[1])  # p - y
+    squares = errors.square()
+    weight = torch.zeros_like(network.head.weight)  # (classes, features)
+    weight[columns] = squares.T @ inputs.square()
+    bias = torch.zeros_like(network.head.bias)  # (classes,)
+    bias[columns] = squares.sum(dim=0)
+    return {"head.weight": weight, "head.bias": bias}
 
 
 def sampled_fisher(network: Network, inputs: Tensor, labels: Tensor, columns: Tensor) -> StateDict:
@@ -177,15 +204,18 @@ def sampled_fisher(network: Network, inputs: Tensor, labels: Tensor, columns: Te
         return cross_entropy(logits[:, columns], position[None])
 
     per_sample = vmap(grad(negative_log_likelihood), in_dims=(None, 0, 0))
-    at_once = max(1, AT_ONCE // sum(value.numel() for value in parameters.values()))
+    at_once = AT_ONCE // sum(value.numel() for value in parameters.values())
+    at_once = min(max(1, at_once), SAMPLES_AT_ONCE)
     positions = torch.searchsorted(columns, labels)
     sums = {name: torch.zeros_like(value) for name, value in parameters.items()}
-    for part in torch.arange(len(labels), device=labels.device).split(min(at_once, 64)):
-        for name, gradients in per_sample(parameters, inputs[part], positions[part]).items():
-            sums[name] += gradients.square().sum(dim=0)
+    for part in torch.arange(len(labels), device=labels.device).split(at_once):
+        gradients = per_sample(parameters, inputs[part], positions[part])
+        for name, value in gradients.items():  # (samples, *shape of the parameter)
+            sums[name] += value.square().sum(dim=0)
     return sums
 
 
 def widened(values: Tensor, rows: int) -> Tensor:
     """With zeros for head rows added since."""
-    return pad(values, (0, 0) * (values.dim() - 1) + (0, rows - len(values)))
+    unchanged = (0, 0) * (values.dim() - 1)  # of all dimensions but the first
+    return pad(values, (*unchanged, 0, rows - len(values)))

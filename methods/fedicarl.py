@@ -26,11 +26,21 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.head import NearestMean
-from fcl_bench.losses import Distillation, Network, outputs
-from fcl_bench.replay import Samples
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CosineToMeans,
+    Distillation,
+    FederatedAveraging,
+    Round,
+    Samples,
+    StateDict,
+    Task,
+    Training,
+    Update,
+    outputs,
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +65,7 @@ class Global:
 class Rehearsal(Distillation):
     """``loss: bce`` of the paper or, if ``sigmoid`` is false, cross-entropy and distillation."""
 
-    sigmoid = False
+    sigmoid: bool
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
@@ -76,39 +86,50 @@ class FediCaRL:
     Without a ``memory_size`` it is 300, or 2000 as published for ``variant: target_repo``.
     """
 
+    resumes_within_tasks = True
+
     def __init__(
         self,
         backbone: Backbone,
-        variant: Literal["corrected", "target_repo"] = "corrected",
-        memory_size: PositiveInt | None = None,
-        loss: Literal["ce_kd", "bce"] = "ce_kd",
-        predict: Literal["nearest_mean", "linear"] = "nearest_mean",
-        distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0,
-        temperature: PositiveFloat = 2.0,
+        variant: Literal["corrected", "target_repo"],
+        memory_size: PositiveInt | None,
+        loss: Literal["ce_kd", "bce"],
+        predict: Literal["nearest_mean", "linear"],
+        distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        temperature: PositiveFloat,
         **training: Unpack[Training],
     ):
-        self.averaging, self.variant = FederatedAveraging(**training), variant
-        self.memory_size = memory_size or (2000 if variant == "target_repo" else 300)
-        self.predict = "linear" if variant == "target_repo" else predict
-        self.loss = Rehearsal(Network(backbone), self.averaging.optimizer, distillation, temperature)
-        self.loss.sigmoid = loss == "bce"
-        self.start = snapshot(self.loss.network)
+        published = variant == "target_repo"
+        self.variant = variant
+        self.memory_size = memory_size or (2000 if published else 300)
+        self.predict = "linear" if published else predict
         self.features = backbone.features
+        self.averaging = FederatedAveraging(
+            backbone,
+            training,
+            Rehearsal,
+            sigmoid=loss == "bce",
+            weight=distillation,
+            temperature=temperature,
+        )
 
     def init(self) -> Global:
         """The backbone's own weights, a head without rows, no means."""
-        return Global(self.start, self.no_means(0))
+        return Global(self.averaging.start, self.no_means(0))
 
     def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
         """Hand out the teacher, average round after round, then let the clients choose what to keep."""
-        if len(state.weights["head.bias"]):
-            clients.map(self.keep_teacher, state.weights)
-        state = replace(state, means=self.no_means(task.seen))
+        known = len(state.weights["head.bias"])
+        if known and not task.yielded:
+            clients.tell(self.keep_teacher, state.weights)
+        means = self.no_means(task.seen)
         for weights in self.averaging.learn(state.weights, task, clients, self.train):
-            state = replace(state, weights=weights)
+            state = Global(weights, means)
             yield state
+        if task.yielded > self.averaging.rounds:
+            return
         keep = self.herd if self.variant == "corrected" else self.keep_all
-        yield replace(state, means=sum(clients.map(keep, state.weights), start=state.means))
+        yield replace(state, means=sum(clients.map(keep, state.weights), start=means))
 
     def no_means(self, classes: int) -> Means:
         """Nothing known of any class."""
@@ -128,50 +149,60 @@ class FediCaRL:
         data = Samples(*client.data.tensors)
         if "exemplars" in client.memory and len(data):
             data = data + client.memory["exemplars"]
-        self.loss.load_teacher(client.memory.get("teacher"))
         if received.columns is not None:  # exemplars may be of classes outside the scope
-            received = replace(received, columns=torch.cat([received.columns, data.labels]).unique())
-        weights = self.averaging.train(self.loss, data, data.labels, received)
-        samples = len(client.data)
-        return Update(weights, min(samples, 1) if self.variant == "target_repo" else samples)
+            columns = torch.cat([received.columns, data.labels]).unique()
+            received = replace(received, columns=columns)
+        self.averaging.loss.load_teacher(client.memory.get("teacher"))
+        update = self.averaging.train(data, received)
+        update = replace(update, samples=len(client.data))
+        if self.variant == "target_repo":
+            return update.counted_once()
+        return update
 
     def herd(self, client: Client, weights: StateDict) -> Means:
-        """At the client: choose exemplars anew within the budget, and tell the means of their features."""
-        old, backbone = client.memory.get("exemplars"), self.loss.network.loaded(weights).eval().backbone
-        new = Samples(*client.data.tensors)
-        pool = old + new if old else new
+        """At the client: choose exemplars within the budget, and tell the means of their features."""
         means = self.no_means(len(weights["head.bias"]))
+        new = Samples(*client.data.tensors)
+        pool = client.memory["exemplars"] + new if "exemplars" in client.memory else new
         if len(pool) == 0:
             return means
+        backbone = self.averaging.classifier(weights).backbone
         features = outputs(backbone, pool.inputs).double()
         normalize(features, out=features)
-        positions = self.chosen(features, pool.labels, again=new.labels)
-        client.memory["exemplars"] = Samples(*pool[positions])
-        means.totals.index_add_(0, pool.labels[positions], features[positions])
-        return Means(means.totals, pool.labels[positions].bincount(minlength=len(means.counts)))
+        chosen = self.chosen(features, pool.labels, again=new.labels)
+        exemplars = Samples(*pool[chosen])
+        client.memory["exemplars"] = exemplars
+        means.totals.index_add_(0, exemplars.labels, features[chosen])
+        return Means(means.totals, exemplars.labels.bincount(minlength=len(means.counts)))
 
     def chosen(self, features: Tensor, labels: Tensor, again: Tensor) -> Tensor:
         """Positions of the exemplars: classes ``again`` are herded, the lists of the others cut to their new share."""
-        classes, fresh = labels.unique(), set(again.tolist())
-        share, found = self.memory_size // len(classes), []
-        for label in classes.tolist():
+        classes = labels.unique()
+        share = self.memory_size // len(classes)
+        chosen = []
+        for label in classes:
             positions = (labels == label).nonzero().flatten()
-            found.append(herded(features, positions, share) if label in fresh else positions[:share])
-        return torch.cat(found)
+            if label in again:
+                positions = herded(features, positions, share)
+            chosen.append(positions[:share])
+        return torch.cat(chosen)
 
     def keep_all(self, client: Client, weights: StateDict) -> Means:
         """At the client, as published: every sample ever held stays at hand."""
-        past, new = client.memory.get("past"), Samples(*client.data.tensors)
+        new = Samples(*client.data.tensors)
         if len(new):
+            past = client.memory.get("past")
             client.memory["past"] = past + new if past else new
         return self.no_means(len(weights["head.bias"]))
 
     def classifier(self, state: Global) -> nn.Module:
         """The one that ``predict`` names."""
-        return self.nearest_mean(state) if self.predict == "nearest_mean" else self.linear(state)
+        if self.predict == "nearest_mean":
+            return self.nearest_mean(state)
+        return self.linear(state)
 
     def other_classifiers(self, state: Global) -> dict[str, nn.Module]:
-        """The one that ``predict`` does not name, to be scored beside it."""
+        """The one that ``predict`` does not name, to be scored as well."""
         if self.variant == "target_repo":
             return {}
         if self.predict == "nearest_mean":
@@ -180,11 +211,13 @@ class FediCaRL:
 
     def linear(self, state: Global) -> nn.Module:
         """The trained network with its head."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state.weights)
 
     def nearest_mean(self, state: Global) -> nn.Module:
         """The trained network's features, and the nearest class mean."""
-        return nn.Sequential(self.linear(state).backbone, NearestMean(state.means.totals, state.means.counts)).eval()
+        backbone = self.averaging.classifier(state.weights).backbone
+        means = CosineToMeans(state.means.totals, state.means.counts)
+        return nn.Sequential(backbone, means).eval()
 
 
 def herded(features: Tensor, positions: Tensor, number: int) -> Tensor:
@@ -193,14 +226,15 @@ def herded(features: Tensor, positions: Tensor, number: int) -> Tensor:
     >>> herded(torch.tensor([[0.0], [1.0], [5.0]]), torch.tensor([0, 1, 2]), 2)  # the mean is 2
     tensor([1, 2])
     """
-    rows = features[positions]
-    goal, total, lengths = rows.mean(dim=0), torch.zeros_like(rows[0]), rows.square().sum(dim=1)
+    rows = features[positions]  # (n, features)
+    goal = rows.mean(dim=0)
+    lengths = rows.square().sum(dim=1)  # (n,)
+    total = torch.zeros_like(goal)  # of the chosen rows
     free = torch.ones(len(rows), dtype=torch.bool)
     chosen = []
     for count in range(1, min(number, len(rows)) + 1):
-        gain = (
-            2 * rows @ (count * goal - total) - lengths
-        )  # the larger, the nearer (total + row) / count is to the goal
+        # The larger the gain of a row, the nearer (total + row) / count is to the goal.
+        gain = 2 * rows @ (count * goal - total) - lengths
         best = int(torch.where(free, gain, -torch.inf).argmax())
         chosen.append(best)
         free[best] = False

@@ -12,51 +12,58 @@ when a teacher was sent goes on with the one it has, or without.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Literal, Unpack
 
 from pydantic import Field, PositiveFloat
 from torch import nn
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import Distillation, Network
-
-
-@dataclass(frozen=True)
-class Global:
-    """The state: one model, which is also the next task's teacher."""
-
-    weights: StateDict
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    Distillation,
+    FederatedAveraging,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+)
 
 
 class FedLwF:
-    """``distillation`` weighs what the teacher says at ``temperature``."""
+    """``distillation`` weighs what the teacher says at ``temperature``; the state is the global model."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
     def __init__(
         self,
         backbone: Backbone,
-        variant: Literal["corrected", "target_repo"] = "corrected",
-        distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0,
-        temperature: PositiveFloat = 2.0,
+        variant: Literal["corrected", "target_repo"],
+        distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        temperature: PositiveFloat,
         **training: Unpack[Training],
     ):
-        self.averaging, self.variant = FederatedAveraging(**training), variant
-        self.loss = Distillation(Network(backbone), self.averaging.optimizer, distillation, temperature)
-        self.start = snapshot(self.loss.network)
+        self.variant = variant
+        self.averaging = FederatedAveraging(
+            backbone,
+            training,
+            Distillation,
+            weight=distillation,
+            temperature=temperature,
+        )
 
-    def init(self) -> Global:
+    def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return Global(self.start)
+        return self.averaging.start
 
-    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+    def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Hand out the teacher, then average round after round."""
-        if len(state.weights["head.bias"]):
-            clients.map(self.keep_teacher, state.weights)
-        for weights in self.averaging.learn(state.weights, task, clients, self.train):
-            yield Global(weights)
+        known = len(state["head.bias"])
+        if known and not task.yielded:
+            clients.tell(self.keep_teacher, state)
+        yield from self.averaging.learn(state, task, clients, self.train)
 
     def keep_teacher(self, client: Client, teacher: StateDict) -> None:
         """At the client: remember the model of the task before."""
@@ -64,11 +71,12 @@ class FedLwF:
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: learn the new, imitate the teacher on the old."""
-        self.loss.load_teacher(client.memory.get("teacher"))
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        samples = len(client.data)
-        return Update(weights, min(samples, 1) if self.variant == "target_repo" else samples)
+        self.averaging.loss.load_teacher(client.memory.get("teacher"))
+        update = self.averaging.train(client.data, received)
+        if self.variant == "target_repo":
+            return update.counted_once()
+        return update
 
-    def classifier(self, state: Global) -> nn.Module:
+    def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state)

@@ -16,8 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from fcl_bench import Backbone, Client, Clients, Task
-from fcl_bench.head import NearestMean
+from fcl_bench import Backbone, Client, Clients, CosineToMeans, Task
 
 
 @dataclass(frozen=True)
@@ -28,14 +27,7 @@ class Sums:
     counts: Tensor  # (classes,)
 
     def __add__(self, other: "Sums") -> "Sums":
-        rows = max(len(self.counts), len(other.counts))
-        one, two = self.widened(rows), other.widened(rows)
-        return Sums(one.totals + two.totals, one.counts + two.counts)
-
-    def widened(self, classes: int) -> "Sums":
-        """With rows for classes registered since."""
-        missing = classes - len(self.counts)
-        return Sums(pad(self.totals, (0, 0, 0, missing)), pad(self.counts, (0, missing)))
+        return Sums(self.totals + other.totals, self.counts + other.counts)
 
 
 class FedNCM:
@@ -50,19 +42,29 @@ class FedNCM:
 
     def init(self) -> Sums:
         """No classes."""
-        return Sums(torch.zeros(0, self.features, dtype=torch.float64), torch.zeros(0, dtype=torch.int64))
+        return Sums(
+            totals=torch.zeros(0, self.features, dtype=torch.float64),
+            counts=torch.zeros(0, dtype=torch.int64),
+        )
 
     def learn(self, state: Sums, task: Task, clients: Clients) -> Iterator[Sums]:
         """One exchange, whatever the order in which clients answer."""
-        yield sum(clients.map(self.summarise, task.seen), start=state.widened(task.seen))
+        missing = task.seen - len(state.counts)
+        sums = Sums(
+            totals=pad(state.totals, (0, 0, 0, missing)),
+            counts=pad(state.counts, (0, missing)),
+        )
+        for reply in clients.map(self.summarise, task.seen):
+            sums = sums + reply
+        yield sums
 
     def summarise(self, client: Client, classes: int) -> Sums:
         """At the client: the sum of features and the number of samples of every class."""
         totals = torch.zeros(classes, self.features, dtype=torch.float64)
         for inputs, labels in client.data.batches(2048):
             totals.index_add_(0, labels, inputs.double())
-        return Sums(totals, client.data.labels.bincount(minlength=classes))
+        return Sums(totals, counts=client.data.labels.bincount(minlength=classes))
 
     def classifier(self, state: Sums) -> nn.Module:
         """Cosine with the mean of each class."""
-        return NearestMean(state.totals, state.counts).eval()
+        return CosineToMeans(state.totals, state.counts).eval()

@@ -8,67 +8,66 @@ against clients drifting apart, not against forgetting: a control for what the c
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Unpack
 
 from pydantic import Field
 from torch import Tensor, nn
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network, squared_distance
-
-
-@dataclass(frozen=True)
-class Global:
-    """The state: one model."""
-
-    weights: StateDict
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+    squared_distance,
+)
 
 
 class Proximal(CrossEntropy):
     """Cross-entropy and half of ``mu`` times the squared distance from ``anchor``."""
 
-    mu = 0.0
+    mu: float
     anchor: StateDict
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         loss = super().training_step(batch, batch_idx)
-        return loss + self.mu / 2 * squared_distance(self.network, self.anchor) if self.mu else loss
+        if self.mu == 0:
+            return loss
+        return loss + self.mu / 2 * squared_distance(self.network, self.anchor)
 
 
 class FedProx:
-    """``mu`` weighs the proximal term."""
+    """``mu`` weighs the proximal term; the state is the global model."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
     def __init__(
         self,
         backbone: Backbone,
-        mu: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.01,
+        mu: Annotated[float, Field(ge=0, allow_inf_nan=False)],
         **training: Unpack[Training],
     ):
-        self.averaging = FederatedAveraging(**training)
-        self.loss = Proximal(Network(backbone), self.averaging.optimizer)
-        self.loss.mu = mu
-        self.start = snapshot(self.loss.network)
+        self.averaging = FederatedAveraging(backbone, training, Proximal, mu=mu)
 
-    def init(self) -> Global:
+    def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return Global(self.start)
+        return self.averaging.start
 
-    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+    def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Average round after round."""
-        for weights in self.averaging.learn(state.weights, task, clients, self.train):
-            yield Global(weights)
+        yield from self.averaging.learn(state, task, clients, self.train)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: a few epochs, not far from what was received."""
-        self.loss.anchor = received.weights
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        return Update(weights, len(client.data))
+        return self.averaging.train(client.data, received, anchor=received.weights)
 
-    def classifier(self, state: Global) -> nn.Module:
+    def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state)

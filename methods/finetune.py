@@ -11,47 +11,45 @@ streams where old classes return: over all classes of the task.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Unpack
 
 from torch import nn
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network
-
-
-@dataclass(frozen=True)
-class Global:
-    """The state: one model."""
-
-    weights: StateDict
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+)
 
 
 class Finetune:
-    """FedAvg, task after task."""
+    """FedAvg, task after task; the state is the global model."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
     def __init__(self, backbone: Backbone, **training: Unpack[Training]):
-        self.averaging = FederatedAveraging(**training)
-        self.loss = CrossEntropy(Network(backbone), self.averaging.optimizer)
-        self.start = snapshot(self.loss.network)
+        self.averaging = FederatedAveraging(backbone, training, CrossEntropy)
 
-    def init(self) -> Global:
+    def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return Global(self.start)
+        return self.averaging.start
 
-    def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
+    def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Grow the head by the new classes, then average round after round."""
-        for weights in self.averaging.learn(state.weights, task, clients, self.train):
-            yield Global(weights)
+        yield from self.averaging.learn(state, task, clients, self.train)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: a few epochs on its own data."""
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        return Update(weights, len(client.data))
+        return self.averaging.train(client.data, received)
 
-    def classifier(self, state: Global) -> nn.Module:
+    def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
+        return self.averaging.classifier(state)

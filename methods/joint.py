@@ -15,9 +15,22 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 from torch.nn.functional import one_hot
 
-from fcl_bench import Backbone, Client, Clients, ConfigError, Fit, Scores, StateDict, Task, grown, snapshot
-from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
-from fcl_bench.replay import Samples
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    ConfigError,
+    CrossEntropy,
+    Fit,
+    Network,
+    OptimizerFactory,
+    Samples,
+    Scores,
+    StateDict,
+    Task,
+    grown,
+    snapshot,
+)
 
 
 @dataclass(frozen=True)
@@ -38,22 +51,26 @@ class Joint:
         backbone: Backbone,
         fit: Fit,
         optimizer: OptimizerFactory,
-        head: Literal["ridge", "sgd"] = "ridge",
-        gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 1.0,
-        epochs: PositiveInt = 20,
-        batch_size: PositiveInt = 128,
-        lr: PositiveFloat = 0.01,
+        head: Literal["ridge", "sgd"],
+        gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        epochs: PositiveInt,
+        batch_size: PositiveInt,
+        lr: PositiveFloat,
     ):
         if head == "ridge" and backbone.trainable:
             raise ConfigError(
                 "Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true: "
                 "set backbone.trainable=false or method.head=sgd."
             )
-        self.exact = self.needs_frozen_backbone = head == "ridge"
-        self.fit, self.head, self.gamma, self.batch_size = fit, head, gamma, batch_size
+        self.exact = head == "ridge"
+        self.needs_frozen_backbone = head == "ridge"
+        self.head = head
+        self.gamma = gamma
+        self.fit = fit
         self.epochs = epochs if head == "sgd" else 1
+        self.batch_size = batch_size
         self.loss = CrossEntropy(Network(backbone), optimizer)
-        self.loss.lr = lr
+        self.loss.assign(lr=lr)
         self.start = snapshot(self.loss.network)
 
     def init(self) -> Pooled:
@@ -64,26 +81,36 @@ class Joint:
         """Collect, then fit to everything."""
         replies = sorted(clients.map(self.hand_over), key=itemgetter(0))  # so that SGD does not see who was faster
         samples = state.samples + tuple(held for _, held in replies if len(held))
-        weights = grown(self.start, task.seen)
-        if samples:
-            pool = Samples(torch.cat([part.inputs for part in samples]), torch.cat([part.labels for part in samples]))
-            weights = self.ridge(pool, task.seen) if self.head == "ridge" else self.sgd(pool, weights)
-        yield Pooled(samples, weights)
+        yield Pooled(samples, self.fitted(samples, task.seen))
 
     def hand_over(self, client: Client) -> tuple[int, Samples]:
         """At the client: everything, and whose it is."""
         return client.id, Samples(*client.data.tensors)
 
+    def fitted(self, samples: tuple[Samples, ...], classes: int) -> StateDict:
+        """The model of all these samples."""
+        start = grown(self.start, classes)
+        if not samples:
+            return start
+        pool = Samples(
+            inputs=torch.cat([part.inputs for part in samples]),
+            labels=torch.cat([part.labels for part in samples]),
+        )
+        if self.head == "ridge":
+            return self.ridge(pool, classes)
+        return self.sgd(pool, start)
+
     def ridge(self, pool: Samples, classes: int) -> StateDict:
         """The normal equations as the textbook writes them, in float64 and without bias; least squares for gamma 0."""
-        rows, targets = pool.inputs.double(), one_hot(pool.labels, classes).double()
+        rows = pool.inputs.double()
+        targets = one_hot(pool.labels, classes).double()
         if self.gamma == 0:
             return {"ridge": torch.linalg.lstsq(rows, targets, driver="gelsd").solution}
         gram = rows.T @ rows + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
         return {"ridge": torch.linalg.solve(gram, rows.T @ targets)}
 
     def sgd(self, pool: Samples, weights: StateDict) -> StateDict:
-        """From scratch, through Lightning."""
+        """From these weights, through Lightning."""
         self.loss.network.load_state_dict(weights)
         self.fit(self.loss, pool, self.epochs, self.batch_size)
         return snapshot(self.loss.network)

@@ -18,9 +18,21 @@ import torch
 from pydantic import PositiveFloat
 from torch import Tensor, nn
 
-from fcl_bench import Backbone, Client, Clients, ConfigError, StateDict, Task, Update, grown, snapshot, weighted_mean
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    ConfigError,
+    CrossEntropy,
+    FederatedAveraging,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+    grown,
+    weighted_mean,
+)
 
 
 @dataclass(frozen=True)
@@ -59,7 +71,8 @@ class Correct(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """What the loss is scaled by, the corrections are scaled by."""
-        return gradient, None, *(gradient * correction for correction in ctx.corrections)
+        corrections = [gradient * correction for correction in ctx.corrections]
+        return gradient, None, *corrections
 
 
 class Corrected(CrossEntropy):
@@ -71,34 +84,37 @@ class Corrected(CrossEntropy):
         """The loss of one batch."""
         loss = super().training_step(batch, batch_idx)
         names, parameters = zip(*self.network.named_parameters(), strict=True)
-        return Correct.apply(loss, [self.correction[name].to(loss.device) for name in names], *parameters)
+        corrections = [self.correction[name].to(loss.device) for name in names]
+        return Correct.apply(loss, corrections, *parameters)
 
 
 class Scaffold:
     """``server_lr`` is the server's step towards the mean of the clients."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
-    def __init__(self, backbone: Backbone, server_lr: PositiveFloat = 1.0, **training: Unpack[Training]):
-        self.averaging, self.server_lr = FederatedAveraging(**training), server_lr
-        self.loss = Corrected(Network(backbone), self.averaging.optimizer)
-        if self.loss.configure_optimizers().defaults.get("momentum", 1):
+    def __init__(self, backbone: Backbone, server_lr: PositiveFloat, **training: Unpack[Training]):
+        self.server_lr = server_lr
+        self.averaging = FederatedAveraging(backbone, training, Corrected)
+        loss = self.averaging.loss
+        if loss.configure_optimizers().defaults.get("momentum", 1):
             raise ConfigError("SCAFFOLD needs plain SGD, but method.optimizer has momentum: set it to 0.")
-        self.start = snapshot(self.loss.network)
-        self.trained = [name for name, _ in self.loss.network.named_parameters()]
+        self.trained = [name for name, _ in loss.network.named_parameters()]
 
     def init(self) -> Global:
         """The backbone's own weights, a head without rows, no correction."""
-        return Global(self.start, fitted({}, self.start, self.trained))
+        start = self.averaging.start
+        return Global(start, self.fitted({}, start))
 
     def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
         """Corrected rounds; model and control variate move together."""
         weights = grown(state.weights, task.seen)
-        control = fitted(state.control, weights, self.trained)
-        for number in range(self.averaging.rounds):
-            received = Round(weights, self.averaging.columns(task), self.averaging.rate(number))
+        control = self.fitted(state.control, weights)
+        for number in self.averaging.rounds_left(task):
+            sent = Controlled(self.averaging.round(number, weights, task), control)
             changes: StateDict = {}
-            updates = summed(clients.map(self.train, Controlled(received, control)), changes)
+            updates = summed(clients.map(self.train, sent), changes)
             mean = weighted_mean(updates, default=weights)
             weights = {name: self.moved(name, value, mean[name]) for name, value in weights.items()}
             control = {name: value + changes.get(name, 0) / len(clients) for name, value in control.items()}
@@ -111,29 +127,33 @@ class Scaffold:
         return old + self.server_lr * (mean - old)
 
     def train(self, client: Client, received: Controlled) -> Reply:
-        """At the client: corrected steps, then its own control variate anew."""
-        control, data, round_ = received.control, client.data, received.round
-        own = fitted(client.memory.get("control", {}), round_.weights, self.trained)
-        self.loss.correction = {name: control[name] - own[name] for name in control}
-        weights = self.averaging.train(self.loss, data, data.labels, round_)
-        if len(data) == 0:
-            return Reply(Update(weights, 0), {})
-        path = round_.lr * self.averaging.steps(len(data))
-        change = {name: (round_.weights[name] - weights[name]) / path - control[name] for name in control}
+        """At the client: corrected steps, then its own control variate after them."""
+        start = received.round.weights
+        control = received.control
+        own = self.fitted(client.memory.get("control", {}), start)
+        correction = {name: control[name] - own[name] for name in control}
+        update = self.averaging.train(client.data, received.round, correction=correction)
+        if len(client.data) == 0:
+            return Reply(update, change={})
+        path = received.round.lr * self.averaging.steps(len(client.data))
+        change = {}
+        for name in control:
+            gradient = (start[name] - update.weights[name]) / path  # the mean of those along the way
+            change[name] = gradient - control[name]
         client.memory["control"] = {name: own[name] + change[name] for name in control}
-        return Reply(Update(weights, 1), change)
+        return Reply(update.counted_once(), change)
+
+    def fitted(self, control: StateDict, weights: StateDict) -> StateDict:
+        """A control variate for these weights: zero where there was none, as in head rows added since."""
+        fitted = {name: torch.zeros_like(weights[name]) for name in self.trained}
+        for name, value in control.items():
+            known = tuple(map(slice, value.shape))
+            fitted[name][known] = value
+        return fitted
 
     def classifier(self, state: Global) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state.weights).eval()
-
-
-def fitted(control: StateDict, weights: StateDict, names: Iterable[str]) -> StateDict:
-    """A control variate for the parameters called ``names``: zero where there was none, as in head rows added since."""
-    found = {name: torch.zeros_like(weights[name]) for name in names}
-    for name, value in control.items():
-        found[name][tuple(map(slice, value.shape))] = value
-    return found
+        return self.averaging.classifier(state.weights)
 
 
 def summed(replies: Iterable[Reply], totals: StateDict) -> Iterator[Update]:
