@@ -192,7 +192,7 @@ class OneClassifierForAll(NearestMean):
 
 
 class BeginsTasksAgain(NearestMean):
-    """Two states per task, both counted again when the task is resumed after the first."""
+    """Two states per task, both handed out again when the task is resumed after the first."""
 
     resumes_within_tasks = True
 
@@ -200,6 +200,21 @@ class BeginsTasksAgain(NearestMean):
         for state in super().learn(state, task, clients):
             yield state
         yield state
+
+
+class RemembersTheFirstState(NearestMean):
+    """The second state of a task needs more than the first: a number that no state has."""
+
+    resumes_within_tasks = True
+
+    def learn(self, state, task, clients):
+        scale = 1.0
+        if task.yielded == 0:
+            scale = 2.0
+            for state in super().learn(state, task, clients):
+                yield state
+        if task.yielded < 2:
+            yield Sums(state.totals * scale, state.counts)
 
 
 BROKEN = [
@@ -224,8 +239,9 @@ BROKEN = [
     (TooManyScores, rules.check_classifier, r"scores of shape \(60, 7\), expected \(60, 6\)"),
     (ScoringChangesState, rules.check_classifier, "scoring changes the state"),
     (OneClassifierForAll, rules.check_classifiers_are_independent, r"classifier\(\) must give a copy"),
+    (BeginsTasksAgain, rules.check_resumes_within_tasks, r"learn does not go on after task\.yielded states"),
     (
-        BeginsTasksAgain,
+        RemembersTheFirstState,
         rules.check_resumes_within_tasks,
         "differs after saving and loading within a task: state.totals",
     ),

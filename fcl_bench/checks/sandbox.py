@@ -37,6 +37,7 @@ class SandboxRun:
 
     state: Any
     scores: Tensor  # of the final classifier on the test inputs
+    states: int  # how many were handed out
     kept: list[tuple[bytes, Any]]  # what was sent, answered, stored or handed out: as bytes then, and the object now
 
 
@@ -80,12 +81,15 @@ class Sandbox:
         method = self.method()
         federation = self._federation(stream, watch, who)
         progress = beginning(method)
+        states = 0
         while progress.task < len(stream.tasks):
             for progress in learn(method, federation, progress):
                 watch.keep(progress.state)
+                states += not progress.between_tasks
                 if interrupted == "states" or (interrupted == "tasks" and progress.between_tasks):
                     break
             if interrupted != "never":
+                assert states <= self.plain.states, "learn does not go on after task.yielded states: it hands out more"
                 state, memories = decode(encode((progress.state, federation.memories())))
                 method = self.method()
                 federation = self._federation(stream, watch, who)
@@ -94,7 +98,7 @@ class Sandbox:
         with torch.inference_mode():
             scores = method.classifier(progress.state)(self.test)
         watch.keep(federation.memories())
-        return SandboxRun(progress.state, scores, watch.kept)
+        return SandboxRun(progress.state, scores, states, watch.kept)
 
     @cached_property
     def stream(self) -> Stream:
