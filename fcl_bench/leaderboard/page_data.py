@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fcl_bench.config.protocol import flattened
-from fcl_bench.leaderboard.boards import Board, Row, text
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.columns import column
 from fcl_bench.leaderboard.page_streams import pictures
 from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
 from fcl_bench.leaderboard.runs import Run
+from fcl_bench.leaderboard.titles import text
 
 CURVES = ("average_accuracy", "retention", "stability", "plasticity")
 SIGNIFICANT, ORDERING = 6, 12  # digits of what is drawn; of what rows are sorted by
@@ -39,7 +40,8 @@ def page_data(boards: Sequence[Board]) -> Data:
     return {
         "columns": [
             {"key": key, "title": it.title, "lower": it.lower_is_better, "score": it.score, "shown": it.shown}
-            for key, it in COLUMNS.items()
+            for key in boards[0].metrics
+            if (it := column(key))
         ],
         "facts": FACTS,
         "note": NOTE,
@@ -52,15 +54,15 @@ def page_data(boards: Sequence[Board]) -> Data:
 
 
 def marks(board: Board) -> dict[str, dict[str, int]]:
-    """By metric, the rows to mark: 1 is best, 2 second best, as shown; oracles do not compete, nor equals alone."""
-    return {metric: _marks(board, metric) for metric in COLUMNS}
+    """By metric, the rows to mark: 1 is best, 2 second best, as shown; equals alone are not."""
+    return {metric: _marks(board, metric) for metric in board.metrics}
 
 
 def _marks(board: Board, metric: str) -> dict[str, int]:
-    competitors = [row for row in board.rows if "oracle" not in row.facts]
+    competitors = [row for row in board.rows if row.role == "competitor"]
     means = {row.name: mean for row in competitors if (mean := row.scores[metric].mean) is not None}
     shown = {name: float(digits(mean, metric)) for name, mean in means.items()}
-    places = sorted(set(shown.values()), reverse=not COLUMNS[metric].lower_is_better)[:2]
+    places = sorted(set(shown.values()), reverse=not column(metric).lower_is_better)[:2]
     return {name: 1 + places.index(value) for name, value in shown.items() if value in places and len(places) == 2}
 
 
@@ -81,18 +83,18 @@ def _row(row: Row, board: Board, marked: dict[str, dict[str, int]], pool: Pool) 
         "name": row.name,
         "method": row.method,
         "facts": row.facts,
-        "means": _short((_in_unit(scores[metric].mean, metric) for metric in COLUMNS), ORDERING),
-        "deviations": _short(_in_unit(scores[metric].deviation, metric) for metric in COLUMNS),
-        "texts": [number(scores[metric], metric) for metric in COLUMNS],
-        "intervals": [interval(row, metric) for metric in COLUMNS],
-        "marks": [marked[metric].get(row.name, 0) for metric in COLUMNS],
+        "means": _short((_in_unit(scores[metric].mean, metric) for metric in board.metrics), ORDERING),
+        "deviations": _short(_in_unit(scores[metric].deviation, metric) for metric in board.metrics),
+        "texts": [number(scores[metric], metric) for metric in board.metrics],
+        "intervals": [interval(row, metric) for metric in board.metrics],
+        "marks": [marked[metric].get(row.name, 0) for metric in board.metrics],
         "p": beside_best(row),
         "p_value": row.comparison.p_holm if row.comparison else None,
-        "runs": [_run(run, pool) for run in row.runs],
+        "runs": [_run(run, board.metrics, pool) for run in row.runs],
     }
 
 
-def _run(run: Run, pool: Pool) -> Data:
+def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
     result = run.result
     return {
         "seed": result["seed"],
@@ -103,14 +105,14 @@ def _run(run: Run, pool: Pool) -> Data:
         "config": [pool.add({key: value}) for key, value in result["config"].items()],
         "environment": pool.add(result["environment"]),
         "commit": result["environment"].get("git_commit"),
-        "values": [digits(run.values[metric], metric) for metric in COLUMNS],
+        "values": [digits(run.values.get(metric), metric) for metric in metrics],
         "curves": [_short(result["curves"][name]) for name in CURVES],
         "matrix": [_short(line) for line in result["matrix"]],
     }
 
 
 def _in_unit(value: float | None, metric: str) -> float | None:
-    return None if value is None else value * COLUMNS[metric].scale
+    return None if value is None else value * column(metric).scale
 
 
 def _short(values: Iterable[float | None], digits: int = SIGNIFICANT) -> list[float | None]:

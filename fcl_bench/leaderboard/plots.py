@@ -10,10 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fcl_bench.errors import UserError
-from fcl_bench.leaderboard.boards import Board, Row, differences, text, told_apart
+from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.manifests import manifest
 from fcl_bench.leaderboard.stream_picture import dense, picture
+from fcl_bench.leaderboard.titles import differences, text, told_apart
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; further methods get other lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
