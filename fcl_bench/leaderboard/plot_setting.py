@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fcl_bench.errors import UserError, choices
 from fcl_bench.leaderboard.boards import Board, Row, differences, text, told_apart
 from fcl_bench.leaderboard.columns import COLUMNS
-from fcl_bench.leaderboard.plot_style import NamedFigures, add_legend, style
+from fcl_bench.leaderboard.plot_style import NamedFigures, Style, add_legend, style
 
 ACCURACY = "average_accuracy"
 WIDE_RANGE = 50  # from this ratio of the largest value to the smallest, the axis is logarithmic
@@ -19,12 +19,12 @@ WIDE_RANGE = 50  # from this ratio of the largest value to the smallest, the axi
 
 @dataclass(frozen=True)
 class Line:
-    """Rows that differ in nothing but the setting, by rising value."""
+    """Rows that differ in nothing but the setting."""
 
     table: str
     method: str
     others: str  # the other settings in which lines of this table and method differ, in words
-    rows: list[Row]
+    rows: dict[float, Row]  # by rising value of the setting
 
 
 def over_setting(boards: Sequence[Board], name: str) -> NamedFigures:
@@ -36,17 +36,9 @@ def over_setting(boards: Sequence[Board], name: str) -> NamedFigures:
     figure = Figure(figsize=(6, 4), layout="constrained")
     panel = figure.subplots()
     labels = _labels(lines)
-    for number, (line, label) in enumerate(zip(lines, labels, strict=True)):
-        scores = [row.scores[ACCURACY] for row in line.rows]
-        panel.errorbar(
-            x=[_value(row, key) for row in line.rows],
-            y=np.array([score.mean for score in scores], dtype=float),
-            yerr=[score.deviation or 0.0 for score in scores],
-            label=label,
-            capsize=2,
-            **style(number),
-        )
-    _scale_axis(panel, [_value(row, key) for line in lines for row in line.rows])
+    for number, line in enumerate(lines):
+        _draw_line(panel, line, style(number) | {"label": labels[number]})
+    _scale_axis(panel, lines)
     panel.set_xlabel(key)
     panel.set_ylabel(COLUMNS[ACCURACY].title)
     add_legend(figure, labels)
@@ -58,16 +50,25 @@ def gamma(boards: Sequence[Board]) -> NamedFigures:
     return over_setting(boards, "gamma")
 
 
+def _draw_line(panel: Axes, line: Line, look: Style) -> None:
+    """Mean and deviation over seeds; a row without the metric leaves a gap."""
+    scores = [row.scores[ACCURACY] for row in line.rows.values()]
+    means = np.array([score.mean for score in scores], dtype=float)
+    deviations = [score.deviation or 0.0 for score in scores]
+    panel.errorbar(list(line.rows), means, deviations, capsize=2, **look)
+
+
 def _lines(boards: Sequence[Board], key: str) -> list[Line]:
     lines = []
     for board, table in zip(boards, told_apart(boards), strict=True):
         rows = [row for row in board.rows if _is_number(_value(row, key))]
         for method in sorted({row.method for row in rows}):
-            own = [row for row in rows if row.method == method]
-            for others, alike in _by_other_settings(own, key).items():
-                if len(alike) > 1:
-                    alike.sort(key=lambda row: _value(row, key))
-                    lines.append(Line(table, method, others, alike))
+            of_method = [row for row in rows if row.method == method]
+            for others, alike in _by_other_settings(of_method, key).items():
+                values = {_value(row, key): row for row in alike}
+                if len(values) > 1:
+                    rising = dict(sorted(values.items()))
+                    lines.append(Line(table, method, others, rising))
     return lines
 
 
@@ -107,8 +108,9 @@ def _nothing_to_draw(boards: Sequence[Board], key: str) -> str:
     return f"No method has runs that differ in the number {key} alone: {remedy}."
 
 
-def _scale_axis(panel: Axes, values: Sequence[float]) -> None:
+def _scale_axis(panel: Axes, lines: Sequence[Line]) -> None:
     """Logarithmic for values of very different size; around 0 such an axis is linear."""
+    values = [value for line in lines for value in line.rows]
     sizes = [abs(value) for value in values if value != 0]
     if sizes and max(sizes) / min(sizes) >= WIDE_RANGE:
         panel.set_xscale("symlog", linthresh=min(sizes))

@@ -69,12 +69,13 @@ def add_legend(figure: Figure, order: Sequence[str]) -> None:
     drawn = _drawn_labels(figure)
     shown = {label: drawn[label] for label in order if label in drawn}
     legend = _place_legend(figure, shown, columns=1)
-    _, height = _inches(legend)
-    if height > TALLEST_LEGEND:
+    _, legend_height = _inches(figure, legend)
+    if legend_height > TALLEST_LEGEND:
+        columns = math.ceil(legend_height / TALLEST_LEGEND)
         legend.remove()
-        legend = _place_legend(figure, shown, columns=math.ceil(height / TALLEST_LEGEND))
-    legend_width, legend_height = _inches(legend)
+        legend = _place_legend(figure, shown, columns)
     width, height = figure.get_size_inches()
+    legend_width, legend_height = _inches(figure, legend)
     figure.set_size_inches(width + legend_width, max(height, legend_height))
 
 
@@ -96,10 +97,11 @@ def _place_legend(figure: Figure, shown: dict[str, Artist], columns: int) -> Leg
     )
 
 
-def _inches(legend: Legend) -> tuple[float, float]:
+def _inches(figure: Figure, legend: Legend) -> tuple[float, float]:
     """Width and height, with a border, and with room for letters that other resolutions round up to whole pixels."""
-    figure = legend.get_figure(root=True)
-    width, height = legend.get_window_extent().size / figure.dpi
+    box = legend.get_window_extent()
+    width = box.width / figure.dpi
+    height = box.height / figure.dpi
     return 1.1 * width + 0.1, 1.1 * height + 0.1
 
 

@@ -91,10 +91,11 @@ def _add_task(rows: Table, stream: Stream, task: Task, counts: np.ndarray, names
     """A line for the task and one for each of the first clients; ``counts`` is (clients, classes)."""
     tests = stream.test_sizes[task.index]
     summary = f"{len(task.new)} new, {len(task.known)} known; {tests:,} test samples"
-    rows.add_row(str(task.index + 1), "all", *_numbers(counts.sum(axis=0)), _one_line(summary), style="bold")
+    numbers = _numbers(counts.sum(axis=0))
+    rows.add_row(f"{task.index + 1}", "all", *numbers, _one_line(summary), style="bold")
     for client, held in enumerate(counts[:SHOWN_CLIENTS]):
         largest = _largest(held, names)
-        rows.add_row("", str(client), *_numbers(held), _one_line(largest))
+        rows.add_row("", f"{client}", *_numbers(held), _one_line(largest))
     if stream.clients > SHOWN_CLIENTS:
         rest = stream.sizes[task.index, SHOWN_CLIENTS:]
         summary = f"{len(rest):,} more clients with {rest.min():,} to {rest.max():,} samples"
