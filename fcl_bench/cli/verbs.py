@@ -78,23 +78,24 @@ def list_choices(words: list[str]) -> None:
 def show_stream(words: list[str]) -> None:
     """Print who holds which classes when, and save a picture of it."""
     parser = argparse.ArgumentParser("python -m fcl_bench stream", description=show_stream.__doc__)
-    parser.add_argument("--out", type=Path, default=Path("stream.png"), help="picture to write (.png or .svg)")
+    parser.add_argument("--out", type=Path, default=Path("stream.png"), help="picture to write (.png, .svg or .pdf)")
     parser.add_argument("overrides", nargs="*", help="as for a run, e.g. dataset=cifar100 stream.tasks=10")
     options = parser.parse_args(words)
     from rich.console import Console
 
     from fcl_bench.config.compose import composed
-    from fcl_bench.files import writing_to
-    from fcl_bench.leaderboard.stream_picture import dense, picture, save, table
+    from fcl_bench.leaderboard.picture_file import check_picture, save
+    from fcl_bench.leaderboard.stream_picture import dense_counts, picture, table
     from fcl_bench.run.scenario import plan
 
+    check_picture(options.out)
     with_method = any(word.startswith("method=") for word in options.overrides)
     config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
     planned = plan(config)
     stream = planned.stream
     Console(highlight=False).print(table(stream, planned.dataset.classes))
-    with writing_to(options.out.parent, "--out"):
-        save(picture(dense(stream.counts, len(stream.tasks), stream.clients)), options.out)
+    counts = dense_counts(stream.counts, len(stream.tasks), stream.clients)
+    save(picture(counts), options.out)
     print(f"stream {stream.hash[:8]}, picture: {options.out}")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from fcl_bench.errors import UserError
+from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.leaderboard.against import PAPER, Section, against, published
 from fcl_bench.leaderboard.boards import Board, boards, contradictions
@@ -47,22 +47,24 @@ def leaderboard(words: Sequence[str]) -> None:
 
 def plot(words: Sequence[str]) -> None:
     """Draw a figure of a paper from runs, as PNG, SVG or PDF."""
-    from fcl_bench.leaderboard.plots import KINDS
-    from fcl_bench.leaderboard.stream_picture import save
+    from fcl_bench.leaderboard.picture_file import check_picture, save
+    from fcl_bench.leaderboard.plots import KINDS, SETTING, draw
 
     parser = argparse.ArgumentParser("python -m fcl_bench plot", description=plot.__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
-    parser.add_argument("--kind", required=True, choices=KINDS, help="what to draw")
+    parser.add_argument("--kind", required=True, choices=[*KINDS, SETTING], help="what to draw")
+    parser.add_argument("--setting", metavar="NAME", help="of the methods, a number, for --kind setting: gamma, lr ...")
     parser.add_argument("--out", type=Path, metavar="FILE", help="its suffix is the format (default: KIND.png)")
     options = parser.parse_args(words)
+    if (options.kind == SETTING) != (options.setting is not None):
+        raise ConfigError("--kind setting and --setting NAME need each other: give both or none.")
     out = options.out or Path(f"{options.kind}.png")
-    figures = list(KINDS[options.kind](boards(read_finished_runs(options.runs))))
-    for number, (what, figure) in enumerate(figures, start=1):
+    check_picture(out)
+    figures = list(draw(options.kind, boards(read_finished_runs(options.runs)), options.setting))
+    for number, (table, figure) in enumerate(figures, start=1):
         path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
-        with writing_to(out.parent, "--out"):
-            out.parent.mkdir(parents=True, exist_ok=True)
-            save(figure, path)
-        print(f"{path}: {what}" if what else path)
+        save(figure, path)
+        print(f"{path}: {table}" if table else path)
 
 
 def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:

@@ -19,19 +19,23 @@ class Manifest:
     counts: np.ndarray  # (shares, 4): task, client, registered class, samples
 
 
-def manifest(runs: Iterable[Run]) -> Manifest | None:
-    """That of the first run which has it; all of them must have seen the same stream."""
-    found = (_read(run.path.with_name("stream.json"), run.result["stream"]["hash"]) for run in runs)
-    return next(filter(None, found), None)
+def find_manifest(runs: Iterable[Run]) -> Manifest | None:
+    """The first readable manifest of some runs, all of which have seen the same stream."""
+    for run in runs:
+        manifest = _read(run.path.with_name("stream.json"), run.result["stream"]["hash"])
+        if manifest is not None:
+            return manifest
+    return None
 
 
 def _read(path: Path, digest: str) -> Manifest | None:
-    """None if there is no readable manifest, or that of another stream."""
+    """None if there is no readable manifest, or the manifest of another stream."""
     try:
         content = json.loads(path.read_text())
         if content["hash"] != digest:
             return None
         tasks, clients = np.shape(content["sizes"])
-        return Manifest(tasks, clients, np.array(content["counts"], dtype=np.int64).reshape(-1, 4))
+        counts = np.array(content["counts"], dtype=np.int64).reshape(-1, 4)
     except (OSError, ValueError, LookupError, TypeError):
         return None
+    return Manifest(tasks, clients, counts)

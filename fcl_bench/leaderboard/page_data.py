@@ -8,14 +8,21 @@ from typing import Any
 from fcl_bench.config.protocol import flattened
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import column
-from fcl_bench.leaderboard.page_streams import pictures
+from fcl_bench.leaderboard.page_streams import stream_pictures
 from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
 from fcl_bench.leaderboard.runs import Run
 from fcl_bench.leaderboard.titles import text
 
-CURVES = ("average_accuracy", "retention", "stability", "plasticity")
-SIGNIFICANT, ORDERING = 6, 12  # digits of what is drawn; of what rows are sorted by
+CURVES = {  # with the titles of their figures
+    "average_accuracy": "Average accuracy (%)",
+    "retention": "Retention",
+    "stability": "Stability (%)",
+    "plasticity": "Plasticity (%)",
+}
+DRAWN_DIGITS = 6  # significant ones, of what is drawn
+SORTED_DIGITS = 12  # of what rows are sorted by
 Data = dict[str, Any]
+Marks = dict[str, int]  # by name of the row: 1 is best, 2 second best
 
 
 class Pool:
@@ -23,79 +30,97 @@ class Pool:
 
     def __init__(self) -> None:
         self.texts: list[str] = []
-        self._known: dict[str, int] = {}
+        self._numbers: dict[str, int] = {}
 
-    def add(self, part: Data) -> int:
+    def add(self, settings: Data) -> int:
         """The number of the text of some settings, one per line as on a command line."""
-        key = json.dumps(part)
-        if key not in self._known:
-            self._known[key] = len(self.texts)
-            self.texts.append("\n".join(f"{name}={text(value)}" for name, value in flattened(part).items()))
-        return self._known[key]
+        key = json.dumps(settings)
+        if key not in self._numbers:
+            lines = [f"{name}={text(value)}" for name, value in flattened(settings).items()]
+            self._numbers[key] = len(self.texts)
+            self.texts.append("\n".join(lines))
+        return self._numbers[key]
 
 
 def page_data(boards: Sequence[Board]) -> Data:
-    """All that ``page.js`` reads."""
+    """All that the scripts of the page read."""
     pool = Pool()
     return {
-        "columns": [
-            {"key": key, "title": it.title, "lower": it.lower_is_better, "score": it.score, "shown": it.shown}
-            for key in boards[0].metrics
-            if (it := column(key))
-        ],
+        "columns": [_column(metric) for metric in boards[0].metrics],
         "facts": FACTS,
         "note": NOTE,
-        "curves": CURVES,
+        "curves": list(CURVES.values()),
         "methods": sorted({row.method for board in boards for row in board.rows}),
         "boards": [_board(board, pool) for board in boards],
         "pool": pool.texts,
-        "streams": pictures(boards),
+        "streams": stream_pictures(boards),
     }
 
 
-def marks(board: Board) -> dict[str, dict[str, int]]:
-    """By metric, the rows to mark: 1 is best, 2 second best, as shown; equals alone are not."""
-    return {metric: _marks(board, metric) for metric in board.metrics}
+def marks(board: Board, metric: str) -> Marks:
+    """The best and the second best row as shown, among those that compete; none if all are equal."""
+    shown = {}
+    for row in board.rows:
+        mean = row.scores[metric].mean
+        if row.role == "competitor" and mean is not None:
+            shown[row.name] = float(digits(mean, metric))
+    values = sorted(set(shown.values()), reverse=not column(metric).lower_is_better)
+    if len(values) < 2:
+        return {}
+    best, second = values[:2]
+    places = {best: 1, second: 2}
+    return {name: places[value] for name, value in shown.items() if value in places}
 
 
-def _marks(board: Board, metric: str) -> dict[str, int]:
-    competitors = [row for row in board.rows if row.role == "competitor"]
-    means = {row.name: mean for row in competitors if (mean := row.scores[metric].mean) is not None}
-    shown = {name: float(digits(mean, metric)) for name, mean in means.items()}
-    places = sorted(set(shown.values()), reverse=not column(metric).lower_is_better)[:2]
-    return {name: 1 + places.index(value) for name, value in shown.items() if value in places and len(places) == 2}
+def _column(metric: str) -> Data:
+    how = column(metric)
+    return {
+        "key": metric,
+        "title": how.title,
+        "lower": how.lower_is_better,
+        "score": how.score,
+        "shown": how.shown,
+    }
 
 
 def _board(board: Board, pool: Pool) -> Data:
-    marked = marks(board)
+    ranked = [row.name for row in board.ranked]
+    marks_by_metric = {metric: marks(board, metric) for metric in board.metrics}
+    rows = []
+    for row in board.rows:
+        data = _row(row, board.metrics, marks_by_metric, pool)
+        data["ranked"] = row.name in ranked
+        rows.append(data)
     return {
         "heading": board.heading,
         "stream": board.stream,
         "sort": board.sort,
-        "best": board.ranked[0].name if board.ranked else None,
-        "rows": [_row(row, board, marked, pool) for row in board.rows],
+        "best": ranked[0] if ranked else None,
+        "rows": rows,
     }
 
 
-def _row(row: Row, board: Board, marked: dict[str, dict[str, int]], pool: Pool) -> Data:
-    scores = row.scores
+def _row(row: Row, metrics: Sequence[str], marks_by_metric: dict[str, Marks], pool: Pool) -> Data:
+    means = [_in_unit(row.scores[metric].mean, metric) for metric in metrics]
+    deviations = [_in_unit(row.scores[metric].deviation, metric) for metric in metrics]
     return {
         "name": row.name,
         "method": row.method,
         "facts": row.facts,
-        "means": _short((_in_unit(scores[metric].mean, metric) for metric in board.metrics), ORDERING),
-        "deviations": _short(_in_unit(scores[metric].deviation, metric) for metric in board.metrics),
-        "texts": [number(scores[metric], metric) for metric in board.metrics],
-        "intervals": [interval(row, metric) for metric in board.metrics],
-        "marks": [marked[metric].get(row.name, 0) for metric in board.metrics],
+        "means": _short(means, SORTED_DIGITS),
+        "deviations": _short(deviations),
+        "texts": [number(row.scores[metric], metric) for metric in metrics],
+        "intervals": [interval(row, metric) for metric in metrics],
+        "marks": [marks_by_metric[metric].get(row.name, 0) for metric in metrics],
         "p": beside_best(row),
         "p_value": row.comparison.p_holm if row.comparison else None,
-        "runs": [_run(run, board.metrics, pool) for run in row.runs],
+        "runs": [_run(run, metrics, pool) for run in row.runs],
     }
 
 
 def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
     result = run.result
+    environment = result["environment"]
     return {
         "seed": result["seed"],
         "id": result["run_id"],
@@ -103,27 +128,30 @@ def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
         "command": result.get("command"),
         "inputs": result.get("inputs"),
         "config": [pool.add({key: value}) for key, value in result["config"].items()],
-        "environment": pool.add(result["environment"]),
-        "commit": result["environment"].get("git_commit"),
+        "environment": pool.add(environment),
+        "commit": environment.get("git_commit"),
         "values": [digits(run.values.get(metric), metric) for metric in metrics],
-        "curves": [_short(result["curves"][name]) for name in CURVES],
+        "curves": [_short(result["curves"].get(name, ())) for name in CURVES],
         "matrix": [_short(line) for line in result["matrix"]],
     }
 
 
 def _in_unit(value: float | None, metric: str) -> float | None:
+    """In the unit of the column's title."""
     return None if value is None else value * column(metric).scale
 
 
-def _short(values: Iterable[float | None], digits: int = SIGNIFICANT) -> list[float | None]:
+def _short(values: Iterable[float | None], significant: int = DRAWN_DIGITS) -> list[float | None]:
     """Numbers of a few digits; whole ones without a point.
 
-    >>> _short([200 / 3, 85.0, None])
-    [66.6667, 85, None]
+    >>> _short([200 / 3, 85.0, None, math.nan])
+    [66.6667, 85, None, None]
     """
-    return [None if value is None or not math.isfinite(value) else _rounded(value, digits) for value in values]
+    return [_rounded(value, significant) for value in values]
 
 
-def _rounded(value: float, digits: int) -> float:
-    found = float(f"{value:.{digits}g}")
-    return int(found) if found.is_integer() else found
+def _rounded(value: float | None, significant: int) -> float | None:
+    if value is None or not math.isfinite(value):
+        return None
+    rounded = float(f"{value:.{significant}g}")
+    return int(rounded) if rounded.is_integer() else rounded

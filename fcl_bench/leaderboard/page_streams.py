@@ -1,49 +1,56 @@
 """Who holds which class when, for the pictures of the page: as small as it gets."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 from typing import Any
 
 import numpy as np
 
 from fcl_bench.leaderboard.boards import Board
-from fcl_bench.leaderboard.manifests import Manifest, manifest
+from fcl_bench.leaderboard.manifests import Manifest, find_manifest
 from fcl_bench.leaderboard.runs import Run
 
 SHOWN_CLIENTS = 50  # of larger federations the first
 MOST_SHARES = 300_000  # of a task, client and class, in all pictures: about 1 MB of the page
+MISSING = "stream.json is not beside the record"
+TOO_LARGE = "the page would become too large"
 Picture = dict[str, Any]
 
 
-def pictures(boards: Sequence[Board]) -> dict[str, Picture | str]:
+def stream_pictures(boards: Sequence[Board]) -> dict[str, Picture | str]:
     """By hash of the stream; a text is the reason why there is no picture.
 
     Every board's first stream comes before any second one, should there not be room for all.
     """
-    found: dict[str, Picture | str] = {}
+    pictures: dict[str, Picture | str] = {}
     room = MOST_SHARES
-    for digest, runs in _in_turn(boards):
-        if room <= 0:
-            found[digest] = "the page would become too large"
+    for digest, runs in _runs_by_stream(boards).items():
+        manifest = find_manifest(runs) if room > 0 else None
+        if manifest is None:
+            pictures[digest] = MISSING if room > 0 else TOO_LARGE
             continue
-        stream = manifest(runs)
-        drawn = _packed(stream) if stream else None
-        found[digest] = drawn or "stream.json is not beside the record"
-        room -= len(drawn["counts"]) if drawn else 0
-    return found
+        picture = _packed(manifest)
+        pictures[digest] = picture
+        room -= len(picture["counts"])
+    return pictures
 
 
-def _in_turn(boards: Sequence[Board]) -> Iterator[tuple[str, list[Run]]]:
-    """Every stream with the runs that have seen it."""
-    seen: dict[str, list[Run]] = {}
-    by_board: list[dict[str, None]] = []
+def _runs_by_stream(boards: Sequence[Board]) -> dict[str, list[Run]]:
+    """By hash: first the first stream of every board, then the second of every board, and so on."""
+    runs_of: dict[str, list[Run]] = {}
+    streams_of_boards = []
     for board in boards:
         runs = [run for row in board.rows for run in row.runs]
-        by_board.append(dict.fromkeys(map(_digest, sorted(runs, key=lambda run: run.result["seed"]))))
         for run in runs:
-            seen.setdefault(_digest(run), []).append(run)
-    for digest in dict.fromkeys(digest for turn in zip_longest(*by_board) for digest in turn if digest):
-        yield digest, seen[digest]
+            runs_of.setdefault(_digest(run), []).append(run)
+        by_seed = sorted(runs, key=lambda run: run.result["seed"])
+        streams_of_boards.append(dict.fromkeys(map(_digest, by_seed)))
+    ordered = {}
+    for turn in zip_longest(*streams_of_boards):
+        for digest in turn:
+            if digest is not None:
+                ordered[digest] = runs_of[digest]
+    return ordered
 
 
 def _digest(run: Run) -> str:
@@ -56,11 +63,17 @@ def _packed(stream: Manifest) -> Picture:
     >>> _packed(Manifest(tasks=2, clients=2, counts=np.array([[0, 0, 0, 9], [0, 1, 2, 5], [1, 0, 1, 7]])))
     {'tasks': 2, 'clients': 2, 'shown': 2, 'classes': 3, 'steps': [0, 5, 2], 'counts': [9, 5, 7]}
     """
-    tasks, clients, counts = stream.tasks, stream.clients, stream.counts
-    shown, classes = min(clients, SHOWN_CLIENTS), int(counts[:, 2].max(initial=-1)) + 1
-    kept = counts[counts[:, 1] < shown]
-    cells = np.ravel_multi_index(tuple(kept[:, :3].T), (tasks, shown, max(classes, 1)))
+    shown = min(stream.clients, SHOWN_CLIENTS)
+    classes = int(stream.counts[:, 2].max(initial=-1)) + 1
+    counts = stream.counts[stream.counts[:, 1] < shown]  # (shares, 4): task, client, class, samples
+    shape = (stream.tasks, shown, max(classes, 1))
+    cells = np.ravel_multi_index(tuple(counts[:, :3].T), shape)  # (shares,): one number for task, client and class
     order = np.argsort(cells)
-    steps = np.diff(cells[order], prepend=0).tolist()
-    numbers = {"tasks": tasks, "clients": clients, "shown": shown, "classes": classes}
-    return {**numbers, "steps": steps, "counts": kept[order, 3].tolist()}
+    return {
+        "tasks": stream.tasks,
+        "clients": stream.clients,
+        "shown": shown,
+        "classes": classes,
+        "steps": np.diff(cells[order], prepend=0).tolist(),
+        "counts": counts[order, 3].tolist(),
+    }

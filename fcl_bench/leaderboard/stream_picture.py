@@ -2,21 +2,23 @@
 
 import math
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
 from matplotlib.ticker import MaxNLocator
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.errors import ConfigError
-from fcl_bench.stream import Stream
+from fcl_bench.leaderboard.plot_style import panel_grid
+from fcl_bench.stream import Stream, Task
 
 SHOWN_CLIENTS = 20  # rows per task; of larger federations the table shows the first
-FORMATS = (".png", ".svg", ".pdf")
+SHOWN_CLASSES = 8  # of a client that has more than MOST_CLASSES
+MOST_CLASSES = 12
 
 
 def table(stream: Stream, class_names: Sequence[str]) -> Table:
@@ -29,17 +31,9 @@ def table(stream: Stream, class_names: Sequence[str]) -> Table:
     for heading in ("task", "client", "samples", "classes", "effective"):
         rows.add_column(heading, justify="right", no_wrap=True, min_width=len(heading))
     rows.add_column("largest classes")
-    held = dense(stream.counts, len(stream.tasks), stream.clients)
-    for task, counts in zip(stream.tasks, held, strict=True):
-        facts = f"{len(task.new)} new, {len(task.known)} known; {stream.test_sizes[task.index]:,} test samples"
-        rows.add_row(str(task.index + 1), "all", *_figures(counts.sum(axis=0)), _line(facts), style="bold")
-        for client, own in enumerate(counts[:SHOWN_CLIENTS]):
-            rows.add_row("", str(client), *_figures(own), _line(_largest(own, names)))
-        if stream.clients > SHOWN_CLIENTS:
-            rest = stream.sizes[task.index, SHOWN_CLIENTS:]
-            facts = f"{len(rest):,} more clients with {rest.min():,} to {rest.max():,} samples"
-            rows.add_row("", "...", f"{rest.sum():,}", "", "", _line(facts))
-        rows.add_section()
+    counts = dense_counts(stream.counts, len(stream.tasks), stream.clients)
+    for task in stream.tasks:
+        _add_task(rows, stream, task, counts[task.index], names)
     return rows
 
 
@@ -51,65 +45,108 @@ def picture(counts: np.ndarray) -> Figure:
     tasks, _, classes = counts.shape
     columns = min(tasks, 5 if tasks <= 10 else 10)
     lines = math.ceil(tasks / columns)
-    figure = Figure(figsize=(1.6 + 2.0 * columns, 0.8 + lines * np.clip(0.06 * classes, 2.2, 8)), layout="constrained")
-    grid = figure.subplots(lines, columns, sharex=True, sharey=True, squeeze=False).ravel()
-    for unused in grid[tasks:]:
-        unused.remove()
-    panels = list(grid[:tasks])
+    line_height = min(max(2.2, 0.06 * classes), 8)
+    figure = Figure(
+        figsize=(1.6 + 2.0 * columns, 0.8 + lines * line_height),
+        layout="constrained",
+    )
+    panels = panel_grid(figure, lines, columns, tasks, sharex=True, sharey=True)
     scale = LogNorm(1, max(10, counts.max(initial=0)))
-    before = 0
-    for task, (held, panel) in enumerate(zip(counts, panels, strict=True), start=1):
-        present = np.flatnonzero(held.sum(axis=0))
-        seen = max(before, present.max(initial=-1) + 1)
-        known = np.count_nonzero(present < before)
-        shown = np.ma.masked_equal(held.T, 0)
-        image = panel.imshow(shown, norm=scale, cmap="viridis_r", aspect="auto", interpolation="none")
+    seen = 0
+    for task, panel in enumerate(panels):
+        present = np.flatnonzero(counts[task].sum(axis=0))  # numbers of classes
+        known = np.count_nonzero(present < seen)
+        new = max(0, present.max(initial=-1) + 1 - seen)
+        seen += new
+        image = _draw_counts(panel, counts[task], scale)
         panel.axhline(seen - 0.5, color="tab:red", linewidth=0.8)
-        panel.set_title(f"task {task}: {seen - before} new, {known} known", fontsize=9)
-        before = seen
-    panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
-    panel.yaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
-    figure.supxlabel("client", fontsize=10)
-    figure.supylabel("class, in order of registration", fontsize=10)
-    figure.colorbar(image, ax=panels, label="training samples (log scale)", format="{x:g}", aspect=40, pad=0.01)
+        panel.set_title(f"task {task + 1}: {new} new, {known} known", fontsize=9)
+    _name_axes(figure, panels, image)
     return figure
 
 
-def save(figure: Figure, path: Path) -> None:
-    """Write a figure; the suffix of ``path`` is the format."""
-    if path.suffix not in FORMATS:
-        raise ConfigError(f"Expected a picture name ending in {', '.join(FORMATS)}, but got {path.name}.")
-    figure.savefig(path, dpi=150)
+def dense_counts(counts: np.ndarray, tasks: int, clients: int) -> np.ndarray:
+    """The ``counts`` of a stream, (shares, 4), as an array (tasks, clients, classes)."""
+    classes = counts[:, 2].max(initial=-1) + 1
+    dense = np.zeros((tasks, clients, classes), dtype=np.int64)
+    dense[tuple(counts[:, :3].T)] = counts[:, 3]
+    return dense
 
 
-def dense(counts: np.ndarray, tasks: int, clients: int) -> np.ndarray:
-    """The ``counts`` of a stream as an array (tasks, clients, classes)."""
-    found = np.zeros((tasks, clients, counts[:, 2].max(initial=-1) + 1), dtype=np.int64)
-    found[tuple(counts[:, :3].T)] = counts[:, 3]
-    return found
-
-
-def effective(counts: np.ndarray) -> float:
+def effective_classes(counts: np.ndarray) -> float:
     """Effective number of classes.
 
-    >>> round(effective(np.array([5, 5, 0, 5])), 6), effective(np.array([0, 0]))
+    >>> round(effective_classes(np.array([5, 5, 0, 5])), 6), effective_classes(np.array([0, 0]))
     (3.0, 0.0)
     """
-    shares = counts[counts > 0] / max(counts.sum(), 1)
-    return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0
+    present = counts[counts > 0]
+    if len(present) == 0:
+        return 0.0
+    shares = present / present.sum()
+    entropy = -(shares * np.log(shares)).sum()
+    return float(np.exp(entropy))
 
 
-def _figures(counts: np.ndarray) -> tuple[str, str, str]:
-    return f"{counts.sum():,}", str(np.count_nonzero(counts)), f"{effective(counts):.1f}"
+def _add_task(rows: Table, stream: Stream, task: Task, counts: np.ndarray, names: Sequence[str]) -> None:
+    """A line for the task and one for each of the first clients; ``counts`` is (clients, classes)."""
+    tests = stream.test_sizes[task.index]
+    summary = f"{len(task.new)} new, {len(task.known)} known; {tests:,} test samples"
+    numbers = _numbers(counts.sum(axis=0))
+    rows.add_row(f"{task.index + 1}", "all", *numbers, _one_line(summary), style="bold")
+    for client, held in enumerate(counts[:SHOWN_CLIENTS]):
+        largest = _largest(held, names)
+        rows.add_row("", f"{client}", *_numbers(held), _one_line(largest))
+    if stream.clients > SHOWN_CLIENTS:
+        rest = stream.sizes[task.index, SHOWN_CLIENTS:]
+        summary = f"{len(rest):,} more clients with {rest.min():,} to {rest.max():,} samples"
+        rows.add_row("", "...", f"{rest.sum():,}", "", "", _one_line(summary))
+    rows.add_section()
 
 
-def _line(text: str) -> Text:
+def _draw_counts(panel: Axes, counts: np.ndarray, scale: LogNorm) -> AxesImage:
+    """One task, (clients, classes); a class of which a client has no samples is left blank."""
+    return panel.imshow(
+        np.ma.masked_equal(counts.T, 0),
+        norm=scale,
+        cmap="viridis_r",
+        aspect="auto",
+        interpolation="none",
+    )
+
+
+def _name_axes(figure: Figure, panels: list[Axes], image: AxesImage) -> None:
+    shared = panels[-1]  # all panels have its axes
+    shared.xaxis.set_major_locator(MaxNLocator(6, integer=True, min_n_ticks=1))
+    shared.yaxis.set_major_locator(MaxNLocator(10, integer=True, min_n_ticks=1))
+    figure.supxlabel("client", fontsize=10)
+    figure.supylabel("class, in order of registration", fontsize=10)
+    figure.colorbar(
+        image,
+        ax=panels,
+        label="training samples (log scale)",
+        format="{x:g}",
+        aspect=40,
+        pad=0.01,
+    )
+
+
+def _numbers(counts: np.ndarray) -> tuple[str, str, str]:
+    """Samples, classes and effective classes."""
+    classes = np.count_nonzero(counts)
+    effective = effective_classes(counts)
+    return f"{counts.sum():,}", f"{classes}", f"{effective:.1f}"
+
+
+def _one_line(words: str) -> Text:
     """Text that a narrow terminal cuts off, before it touches the columns of numbers."""
-    return Text(text, no_wrap=True, overflow="ellipsis")
+    return Text(words, no_wrap=True, overflow="ellipsis")
 
 
 def _largest(counts: np.ndarray, names: Sequence[str]) -> str:
-    ranked = np.argsort(-counts, kind="stable")[: np.count_nonzero(counts)]
-    shown = ranked if len(ranked) <= 12 else ranked[:8]
-    more = f", {len(ranked) - len(shown)} more" if len(ranked) > len(shown) else ""
-    return ", ".join(f"{names[number]} {counts[number]}" for number in shown) + more
+    present = np.count_nonzero(counts)
+    ranked = np.argsort(-counts, kind="stable")[:present]
+    shown = ranked if present <= MOST_CLASSES else ranked[:SHOWN_CLASSES]
+    parts = [f"{names[number]} {counts[number]}" for number in shown]
+    if len(shown) < present:
+        parts.append(f"{present - len(shown)} more")
+    return ", ".join(parts)

@@ -1,105 +1,29 @@
-"""The page of the leaderboard: its data against hand-made records, and a real browser that reads and uses it."""
+"""The page of the leaderboard in a real browser, which reads and uses it."""
 
-import base64
-import gzip
 import itertools
-import json
 import re
-import shutil
-import time
 from collections.abc import Iterator, Sequence
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode
 
 import numpy as np
 import pytest
+from browser import Browser, open_chromium
+from page_samples import NASTY, manifest, read_boards, row_of, sample, write_samples
+from records import write
 
-from fcl_bench.leaderboard import page_streams
-from fcl_bench.leaderboard.boards import Board, Row, boards
+from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
 from fcl_bench.leaderboard.page import page
-from fcl_bench.leaderboard.page_data import CURVES, marks, page_data
-from fcl_bench.leaderboard.page_streams import pictures
+from fcl_bench.leaderboard.page_data import CURVES, marks
 from fcl_bench.leaderboard.render import cells
-from fcl_bench.leaderboard.runs import gather
-
-NASTY = "<script>alert(1)</script><b>&amp;"
-FACTS = {"exact": False, "exemplar_free": True, "needs_frozen_backbone": False, "oracle": False}
-WAIT = 20.0  # seconds, for a busy machine
-
-
-def record(method: str, seed: int, tasks: int = 3, facts: dict[str, bool] | None = None, **settings: Any) -> dict:
-    """A whole ``result.json``, of numbers that chance gives."""
-    rng = np.random.default_rng([seed, tasks, *method.encode(), *json.dumps(settings).encode()])
-    curves = {name: rng.uniform(0, 100, tasks).tolist() for name in COLUMNS}
-    curves["retention"][0] = None
-    metrics = {name: curve[-1] for name, curve in curves.items()} | {"uplink_bytes": int(rng.integers(1, 10**9))}
-    stream = {"name": "si_blurry", "tasks": tasks, "partition": "dirichlet", "clients": 4, "alpha": 0.1}
-    return {
-        **{"schema": 1, "status": "complete", "run_id": f"seed{seed}-{method}", "seed": seed, "method": method},
-        **{
-            "dataset": "digits",
-            "backbone": "none",
-            "protocol": None,
-            "track": "frozen",
-            "facts": FACTS | (facts or {}),
-        },
-        **{"stream": {**stream, "seed": seed, "hash": f"hash-{tasks}-{seed}"}, "metrics": metrics, "curves": curves},
-        "matrix": rng.uniform(0, 100, (tasks, tasks)).tolist(),
-        "environment": {"torch": "2.9.1", "python": "3.11.7", "git_commit": "c0ffee" * 6},
-        "config": {
-            **{"seed": seed, "limit_train": None, "limit_test": None, "dataset": {"name": "digits"}},
-            **{"backbone": {"name": "none", "seed": seed}, "federation": {"dropout": 0.0}},
-            "method": {"_target_": f"fcl_bench.methods.{method}.M", "rate": 0.5, **settings},
-        },
-        "command": f"python -m fcl_bench method={method} seed={seed}",
-        "inputs": "abc123",
-    }
-
-
-def manifest(result: dict, clients: int = 4, classes: int = 6) -> dict:
-    """The parts of ``stream.json`` that the page reads."""
-    tasks, rng = result["stream"]["tasks"], np.random.default_rng(result["seed"])
-    shares = [share for share in np.ndindex(tasks, clients, classes) if rng.uniform() < 0.4]
-    counts = [[*map(int, share), int(rng.integers(1, 500))] for share in rng.permutation(shares)]
-    return {"hash": result["stream"]["hash"], "sizes": [[1] * clients] * tasks, "counts": counts}
-
-
-def write(folder: Path, result: dict, stream: dict | None = None) -> None:
-    folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(result))
-    if stream is not None:
-        (folder / "stream.json").write_text(json.dumps(stream))
-
-
-def made(folder: Path) -> tuple[Board, ...]:
-    found = gather([folder])
-    assert not found.problems
-    return boards(found.runs)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A board of six rows with streams, and a smaller one without."""
-    place = tmp_path_factory.mktemp("some records")
-    exact, oracle = {"exact": True}, {"exact": True, "oracle": True, "exemplar_free": False}
-    for seed in (1, 2, 3):
-        some = [record("afcl", seed, facts=exact), record("joint", seed, facts=oracle), record("fedncm", seed)]
-        some += [record("finetune", seed), record("finetune", seed, note=NASTY)]
-        for number, result in enumerate(some):
-            clients = {(1, 3): 4, (2, 0): 60}.get((seed, number))
-            write(place / f"{seed}-{number}", result, manifest(result, clients) if clients else None)
-    write(place / "single", record("derpp", 1, facts={"exemplar_free": False}))
-    for seed, method in itertools.product((1, 2), ("afcl", "fedncm")):
-        write(place / f"{method}-{seed}", record(method, seed, tasks=2))
-    return place
-
-
-@pytest.fixture(scope="module")
-def found(folder: Path) -> tuple[Board, ...]:
-    return made(folder)
+def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, ...]:
+    folder = tmp_path_factory.mktemp("some records")
+    write_samples(folder)
+    return read_boards(folder)
 
 
 @pytest.fixture(scope="module")
@@ -108,248 +32,52 @@ def large(found: tuple[Board, ...]) -> Board:
     return board
 
 
-def row_of(board: Board, method: str) -> Row:
-    return next(row for row in board.rows if row.name.split()[0] == method)
-
-
-# The data
-
-
-def test_texts_are_those_of_the_tables(found: tuple[Board, ...]) -> None:
-    data = page_data(found)
-    for board, shown in zip(found, data["boards"], strict=True):
-        order = [board.sort, *(name for name in COLUMNS if name != board.sort)]
-        for line, row in zip(cells(board, tuple(COLUMNS))[1:], shown["rows"], strict=True):
-            texts = dict(zip(COLUMNS, row["texts"], strict=True))
-            intervals = dict(zip(COLUMNS, row["intervals"], strict=True))
-            assert [line[2], *line[5:-1]] == [texts[name] for name in order]
-            assert line[3] == intervals[board.sort]
-            assert line[4] == ("best" if row["name"] == shown["best"] else row["p"])
-
-
-def test_curves_and_matrices_keep_six_digits(found: tuple[Board, ...]) -> None:
-    for board, shown in zip(found, page_data(found)["boards"], strict=True):
-        for row, drawn in zip(board.rows, shown["rows"], strict=True):
-            for run, line in zip(row.runs, drawn["runs"], strict=True):
-                np.testing.assert_allclose(line["matrix"], run.result["matrix"], rtol=5e-6)
-                for name, curve in zip(CURVES, line["curves"], strict=True):
-                    expected = np.array(run.result["curves"][name], dtype=float)
-                    np.testing.assert_allclose(np.array(curve, dtype=float), expected, rtol=5e-6)
-                    assert all(len(str(value).replace(".", "")) <= 7 for value in curve if value is not None)
-
-
-def test_settings_that_runs_share_are_stored_once(found: tuple[Board, ...]) -> None:
-    runs = [run for board in found for row in board.rows for run in row.runs]
-    parts = {json.dumps({key: value}) for run in runs for key, value in run.result["config"].items()}
-    data = page_data(found)
-    assert len(data["pool"]) == len(set(data["pool"])) == len(parts) + 1  # and one environment
-    drawn = [run for board in data["boards"] for row in board["rows"] for run in row["runs"]]
-    lines = [sorted("\n".join(data["pool"][part] for part in run["config"]).splitlines()) for run in drawn]
-    assert all(
-        f"seed={run['seed']}" in text and f"backbone.seed={run['seed']}" in text
-        for run, text in zip(drawn, lines, strict=True)
-    )
-    assert sum(f"method.note={NASTY}" in text for text in lines) == 3
-    assert data["pool"][drawn[0]["environment"]].splitlines()[0] == "torch=2.9.1"
-
-
-def test_best_and_second_are_marked_as_shown_and_without_oracles(tmp_path: Path) -> None:
-    values = {"a": (60.004, 5), "b": (60.001, 5), "c": (50.0, 5), "d": (40.0, 5), "joint": (99.0, 1)}
-    for method, (accuracy, forgetting) in values.items():
-        result = record(method, 1, facts={"oracle": method == "joint"})
-        result["metrics"] |= {"average_accuracy": accuracy, "forgetting": forgetting, "retention": None}
-        result["metrics"] |= {"runtime_seconds": {"a": 3.0, "b": 1.0, "c": 2.0}.get(method, 9.0)}
-        write(tmp_path / method, result)
-    (board,) = made(tmp_path)
-    found = marks(board)
-    assert found["average_accuracy"] == {"a": 1, "b": 1, "c": 2}  # 60.00 twice
-    assert found["runtime_seconds"] == {"b": 1, "c": 2}
-    assert found["forgetting"] == found["retention"] == {}  # all equal, none defined
-
-
-def test_streams_come_from_any_record_of_the_same_hash(found: tuple[Board, ...], large: Board) -> None:
-    drawn = pictures(found)
-    missing = "stream.json is not beside the record"
-    assert {key: value for key, value in drawn.items() if isinstance(value, str)} == dict.fromkeys(
-        ("hash-3-3", "hash-2-1", "hash-2-2"), missing
-    )
-    for seed, clients in ((1, 4), (2, 60)):  # of a large federation the first 50
-        expected = manifest(row_of(large, "afcl").runs[seed - 1].result, clients)["counts"]
-        picture = drawn[f"hash-3-{seed}"]
-        assert isinstance(picture, dict)
-        assert unpacked(picture) == sorted(share for share in expected if share[1] < 50)
-        numbers = [picture[key] for key in ("tasks", "clients", "shown", "classes")]
-        assert numbers == [3, clients, min(clients, 50), 6]
-
-
-def unpacked(picture: dict) -> list[list[int]]:
-    cells = itertools.accumulate(picture["steps"])
-    shape = (picture["tasks"], picture["shown"], picture["classes"])
-    places = [[int(axis) for axis in np.unravel_index(cell, shape)] for cell in cells]
-    return [[*place, count] for place, count in zip(places, picture["counts"], strict=True)]
-
-
-@pytest.mark.parametrize("content", ["{}", "[", '{"hash": "hash-3-1", "sizes": [[1]], "counts": [[0, 0]]}', "[1]"])
-def test_a_manifest_that_cannot_be_used_is_as_good_as_none(tmp_path: Path, content: str) -> None:
-    write(tmp_path / "one", record("afcl", 1))
-    (tmp_path / "one" / "stream.json").write_text(content)
-    assert list(pictures(made(tmp_path)).values()) == ["stream.json is not beside the record"]
-
-
-def test_every_board_gets_a_picture_before_one_gets_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed, tasks in itertools.product((1, 2), (2, 3)):
-        result = record("afcl", seed, tasks)
-        write(tmp_path / f"{seed}-{tasks}", result, manifest(result))
-    first = len(manifest(record("afcl", 1, 2))["counts"])
-    monkeypatch.setattr(page_streams, "MOST_SHARES", first + 1)
-    reasons = {key: value for key, value in pictures(made(tmp_path)).items() if isinstance(value, str)}
-    assert reasons == dict.fromkeys(("hash-2-2", "hash-3-2"), "the page would become too large")
-
-
-def test_no_text_of_a_record_is_markup(found: tuple[Board, ...]) -> None:
-    text = page(found)
-    assert "alert(1)" not in text
-    packed = re.search(r'id="data">([A-Za-z0-9+/=]+)</script>', text)
-    assert packed
-    data = json.loads(gzip.decompress(base64.b64decode(packed[1])))
-    assert f"finetune note={NASTY}" in {row["name"] for board in data["boards"] for row in board["rows"]}
-
-
-def test_colours_are_far_apart_for_colour_blind_readers() -> None:
-    script = (files("fcl_bench.leaderboard") / "web" / "page.js").read_text()
-    grounds = {"light": "#ffffff", "dark": "#1b1f23"}
-    for theme, ground in grounds.items():
-        listed = re.search(rf'^  {theme}: \[("#[^\]]+)\]', script, re.MULTILINE)
-        assert listed
-        palette = [linear(colour) for colour in re.findall(r"#\w{6}", listed[1])]
-        assert len(palette) == 8
-        assert all(contrast(colour, linear(ground)) >= 3 for colour in palette)
-        for vision in VISIONS.values():
-            seen = [lab(vision @ colour) for colour in palette]
-            assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2)) > 15
-
-
-VISIONS = {  # full deficiency, in linear RGB (Machado, Oliveira and Fernandes 2009)
-    "normal": np.eye(3),
-    "protan": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
-    "deutan": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
-    "tritan": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
-}
-XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-
-
-def linear(colour: str) -> np.ndarray:
-    parts = np.array([int(colour[start : start + 2], 16) / 255 for start in (1, 3, 5)])
-    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
-
-
-def lab(colour: np.ndarray) -> np.ndarray:
-    """CIELAB, in which distances are those of perception."""
-    ratio = XYZ @ np.clip(colour, 0, 1) / XYZ.sum(axis=1)
-    x, y, z = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
-    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
-
-
-def contrast(one: np.ndarray, other: np.ndarray) -> float:
-    low, high = sorted((XYZ[1] @ one, XYZ[1] @ other))
-    return (high + 0.05) / (low + 0.05)
-
-
-# The browser
-
-
-class Browser:
-    """Chromium with the page open from disk."""
-
-    def __init__(self, driver: Any, path: Path):
-        self.driver, self.address = driver, path.as_uri()
-
-    def load(self) -> "Browser":
-        """Anew, with nothing chosen."""
-        self.driver.get("about:blank")
-        self.driver.get(self.address)
-        return self.until("return document.documentElement.dataset.ready !== undefined")
-
-    def follow(self, board: Board, row: Row | None = None) -> "Browser":
-        """A link to a board, or to the details of a row."""
-        self.driver.get(f"{self.address}#{urlencode({'board': board.heading} | ({'method': row.name} if row else {}))}")
-        shown = "return [document.getElementById('heading').textContent, document.getElementById('name')?.textContent]"
-        return self.until(f"{shown}.join() === arguments[0]", f"{board.heading},{row.name if row else ''}")
-
-    def run(self, script: str, *arguments: Any) -> Any:
-        return self.driver.execute_script(script, *arguments)
-
-    def until(self, script: str, *arguments: Any) -> "Browser":
-        end = time.monotonic() + WAIT
-        while not self.run(script, *arguments):
-            assert time.monotonic() < end, f"never true: {script}"
-            time.sleep(0.02)
-        return self
-
-    def choose(self, selector: str, value: str) -> None:
-        """In a ``select``, or a text field."""
-        self.run("document.querySelector(arguments[0]).value = arguments[1]", selector, value)
-        for kind in ("input", "change"):
-            self.run("document.querySelector(arguments[0])?.dispatchEvent(new Event(arguments[1]))", selector, kind)
-
-    def click(self, selector: str) -> None:
-        self.run("document.querySelector(arguments[0]).click()", selector)
-
-    def texts(self, selector: str) -> list[str]:
-        return self.run("return [...document.querySelectorAll(arguments[0])].map(n => n.innerText.trim())", selector)
-
-    def methods(self) -> list[str]:
-        """The rows in their order, by name and settings."""
-        return [" ".join(text.removesuffix("reference").split()) for text in self.texts("#table .name")]
-
-    def type(self, *keys: str) -> None:
-        self.driver.switch_to.active_element.send_keys(*keys)
-
-    def focused(self) -> str:
-        return self.run("return document.activeElement.innerText ?? ''").strip()
-
-    def traces(self, selector: str) -> list[dict]:
-        """What plotly has drawn into a figure, brought into sight first."""
-        self.run("document.querySelector(arguments[0]).scrollIntoView()", selector)
-        self.until("return document.querySelector(arguments[0] + ' .js-plotly-plot .main-svg') !== null", selector)
-        return self.run(
-            "return JSON.parse(JSON.stringify(document.querySelector(arguments[0] + ' .plot').data))", selector
-        )
-
-    def resize(self, width: int, height: int = 900) -> None:
-        size = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    with open_chromium(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
 
 
 @pytest.fixture(scope="module")
-def browser(found: tuple[Board, ...], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    programs = [shutil.which(name) for name in ("chromium", "chromedriver")]
-    if not all(programs):
-        pytest.skip("chromium and chromedriver are not on this machine")
-    webdriver = pytest.importorskip("selenium.webdriver")
-    place = tmp_path_factory.mktemp("page")
-    path = place / "leader board.html"
+def browser(driver: Any, found: tuple[Board, ...], tmp_path_factory: pytest.TempPathFactory) -> Browser:
+    path = tmp_path_factory.mktemp("page") / "leader board.html"
     path.write_text(page(found), encoding="utf-8")
-    options = webdriver.ChromeOptions()
-    options.binary_location = programs[0]
-    quiet = ("first-run", "sandbox"), ("gpu", "background-networking", "component-update", "sync")
-    switches = [*(f"--no-{name}" for name in quiet[0]), *(f"--disable-{name}" for name in quiet[1])]
-    for switch in ("--headless=new", f"--user-data-dir={place / 'profile'}", "--window-size=1400,1000", *switches):
-        options.add_argument(switch)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(programs[1]))
-    yield Browser(driver, path)
-    driver.quit()
+    return Browser(driver, path)
 
 
 @pytest.fixture
 def opened(browser: Browser, large: Board) -> Iterator[Browser]:
-    """The page at its larger board, wide; afterwards nothing may have gone wrong or have left the file."""
+    """The page at its larger board, wide."""
     browser.resize(1400, 500)  # low: plots are drawn once they are scrolled to
     yield browser.load().follow(large)
-    assert [entry for entry in browser.driver.get_log("browser") if entry["level"] == "SEVERE"] == []
-    loaded = browser.run("return performance.getEntriesByType('resource').map(entry => entry.name)")
-    assert [name for name in loaded if not name.startswith(("data:", "blob:"))] == []
+    browser.check_quiet()
+
+
+@pytest.fixture(scope="module")
+def eight(tmp_path_factory: pytest.TempPathFactory) -> Board:
+    """Eight methods with names of 19 letters; the first has no curve of retention."""
+    folder = tmp_path_factory.mktemp("eight records")
+    for number in range(8):
+        write(folder / str(number), sample(f"prototypes_replay_{number}", 1))
+    (board,) = read_boards(folder)
+    del row_of(board, "prototypes_replay_0").runs[0].result["curves"]["retention"]
+    return board
+
+
+@pytest.fixture(scope="module")
+def page_of_eight(eight: Board, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("page") / "eight.html"
+    path.write_text(page([eight]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def opened_eight(driver: Any, page_of_eight: Path) -> Iterator[Browser]:
+    browser = Browser(driver, page_of_eight)
+    browser.resize(1400, 500)
+    yield browser.load()
+    browser.media()
+    browser.check_quiet()
 
 
 def names(rows: Sequence[Row]) -> list[str]:
@@ -384,13 +112,13 @@ def test_the_table_has_the_cells_of_the_terminal(opened: Browser, large: Board) 
 
 
 def test_best_is_bold_and_second_underlined(opened: Browser, large: Board) -> None:
-    found = marks(large)
     for metric, column in (("average_accuracy", 3), ("forgetting", 9)):
-        assert sorted(found[metric].values()) == [1, 2]
+        marked_rows = marks(large, metric)
+        assert sorted(marked_rows.values()) == [1, 2]
         for tag, rank in (("b", 1), ("u", 2)):
             marked = opened.texts(f"#table tbody tr:has(td:nth-child({column}) > {tag}) .name")
             assert [" ".join(name.split()) for name in marked] == [
-                name for name in names(large.rows) if found[metric].get(name) == rank
+                name for name in names(large.rows) if marked_rows.get(name) == rank
             ]
 
 
@@ -497,7 +225,7 @@ def test_every_run_is_told_whole(opened: Browser, large: Board) -> None:
         for text in (result["run_id"], result["stream"]["hash"], result["inputs"], result["environment"]["git_commit"]):
             assert text in told
         lines = told.splitlines()
-        assert {f"method.note={NASTY}", "method.rate=0.5", f"backbone.seed={run.result['seed']}", "torch=2.9.1"} <= {
+        assert {f"method.note={NASTY}", "method.lr=0.01", f"backbone.seed={run.result['seed']}", "torch=2.9"} <= {
             *lines
         }
     opened.click(".copy button")
@@ -591,18 +319,11 @@ def test_many_methods_and_settings_look_different(opened: Browser) -> None:
 
 
 def test_the_theme_is_that_of_the_system_until_it_is_chosen(opened: Browser, large: Board) -> None:
-    theme, ground = (
-        "return document.documentElement.dataset.theme",
-        "return getComputedStyle(document.body).backgroundColor",
-    )
-
-    def system(scheme: str) -> None:
-        wanted = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-        opened.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", wanted)
-
-    system("light")
+    theme = "return document.documentElement.dataset.theme"
+    ground = "return getComputedStyle(document.body).backgroundColor"
+    opened.media(color_scheme="light")
     opened.until(f"{theme} === 'light'")
-    system("dark")
+    opened.media(color_scheme="dark")
     opened.until(f"{theme} === 'dark'")
     before = opened.traces("#scatters figure:first-child")[1]["marker"]["color"]
     night = opened.run(ground)
@@ -677,3 +398,140 @@ def test_everything_works_without_a_mouse(opened: Browser, large: Board) -> None
     assert opened.focused() == "fedncm"
     opened.type(Keys.SPACE)
     opened.until("return document.getElementById('details').open")
+
+
+HIDDEN = """
+const right = document.getElementById('table').getBoundingClientRect().right;
+return [...document.querySelectorAll('#table thead th')].filter(h => h.getBoundingClientRect().right > right + 1).length
+"""
+SIDES = "return document.querySelector('.edges').dataset.more"
+FADE = "return getComputedStyle(document.querySelector('.edges'), '::after').opacity === arguments[0]"
+
+
+def test_a_table_that_is_cut_says_so_and_can_be_turned(opened: Browser) -> None:
+    hidden = opened.run(HIDDEN)
+    assert hidden > 0
+    assert opened.texts(".edges > .more") == [f"{hidden} more columns →"]
+    assert opened.run(SIDES) == "right"
+    opened.until(FADE, "1")
+    opened.run("document.getElementById('table').scrollLeft = 9999")
+    opened.until(f"{SIDES} === 'left'")
+    opened.until(FADE, "0")
+    assert opened.texts(".edges > .more") == ["← first columns"]
+    opened.click(".edges > .more")
+    opened.until(f"{SIDES} === 'right'")
+    assert opened.run("return document.getElementById('table').scrollLeft") == 0
+    opened.click(".edges > .more")
+    opened.until(f"{SIDES}.includes('left')")
+    opened.resize(2400)
+    opened.until("return document.querySelector('.edges > .more').hidden")
+    assert (opened.run(HIDDEN), opened.run(SIDES)) == (0, "")
+
+
+def test_the_table_can_be_scrolled_by_keys(opened: Browser) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    area = "document.getElementById('table')"
+    assert opened.run(f"return [{area}.tabIndex, {area}.role, {area}.ariaLabel]") == [0, "region", "Table of methods"]
+    opened.run(f"{area}.focus()")
+    opened.type(Keys.ARROW_RIGHT)
+    opened.until(f"return {area}.scrollLeft > 0")
+
+
+@pytest.mark.parametrize("width", [1400, 1000, 390])
+def test_a_name_of_19_letters_is_whole_and_on_one_line(opened_eight: Browser, eight: Board, width: int) -> None:
+    opened_eight.resize(width)
+    opened_eight.run("document.getElementById('intervals').click()")
+    assert opened_eight.texts(".name span") == names(eight.rows)
+    shown = """
+    const [first, ...others] = document.querySelectorAll('.name span');
+    return [first, ...others].map(span => [span.scrollWidth <= span.clientWidth, span.offsetHeight])
+    """
+    (whole, height), *others = opened_eight.run(shown)
+    assert whole
+    assert height < 30
+    assert others == [[True, height]] * 7
+
+
+@pytest.mark.parametrize("width", [980, 718])  # of Letter in landscape and of A4 in portrait, within the margins
+def test_paper_has_all_chosen_columns_and_no_controls(opened_eight: Browser, width: int) -> None:
+    opened_eight.run("document.querySelectorAll('#columns input:not(:checked)').forEach(box => box.click())")
+    opened_eight.resize(width)
+    opened_eight.media("print")
+    inside = """
+    const [...cells] = document.querySelectorAll('#table th, #table td');
+    const text = document.createRange();
+    return cells.filter(cell => {
+      text.selectNodeContents(cell);
+      const box = text.getBoundingClientRect();
+      return box.width > 0 && box.left >= 0 && box.right <= window.innerWidth;
+    }).length
+    """
+    assert opened_eight.run(inside) == 9 * (len(COLUMNS) + 4)  # and method, seeds, p and facts
+    assert opened_eight.run("return document.documentElement.scrollWidth <= window.innerWidth")
+    controls = "return [...document.querySelectorAll('button, select, input')].filter(n => n.offsetParent).length"
+    assert opened_eight.run(controls) == opened_eight.run("return document.querySelectorAll('.name').length")
+
+
+def test_printing_draws_every_figure_in_light(opened_eight: Browser) -> None:
+    opened_eight.media(color_scheme="dark")
+    opened_eight.until("return document.documentElement.dataset.theme === 'dark'")
+    opened_eight.run("plotly()")
+    opened_eight.until("return window.Plotly !== undefined")
+    opened_eight.driver.execute_cdp_cmd("Page.printToPDF", {})
+    drawn = "return [...document.querySelectorAll('figure')].map(figure => 'drawn' in figure.dataset)"
+    assert opened_eight.run(drawn) == [True] * 3
+    opened_eight.until("return document.documentElement.dataset.theme === 'dark'")
+    opened_eight.resize(1000)
+    assert opened_eight.run("return document.querySelectorAll('.main-svg[viewBox]').length") == 0
+
+
+def test_a_missing_curve_leaves_the_others(opened_eight: Browser, eight: Board) -> None:
+    lacking = row_of(eight, "prototypes_replay_0")
+    rival = next(row for row in eight.ranked if row is not lacking)
+    opened_eight.follow(eight, lacking)
+    for number, expected in ((1, [rival.name, lacking.name]), (2, [rival.name])):
+        drawn = opened_eight.traces(f"#curves figure:nth-child({number})")
+        assert [trace["name"] for trace in drawn] == expected
+
+
+def test_colours_are_far_apart_for_colour_blind_readers(opened_eight: Browser) -> None:
+    for theme in ("light", "dark"):
+        opened_eight.media(color_scheme=theme)
+        opened_eight.until(f"return document.documentElement.dataset.theme === '{theme}'")
+        drawn = "return [...document.querySelectorAll('#table .dot')].map(dot => getComputedStyle(dot).fill)"
+        palette = [linear(colour) for colour in opened_eight.run(drawn)]
+        cell = "return getComputedStyle(document.querySelector('#table tbody th')).backgroundColor"
+        ground = linear(opened_eight.run(cell))
+        assert len(palette) == 8
+        assert all(contrast(colour, ground) >= 3 for colour in palette)
+        for vision in VISIONS.values():
+            seen = [lab(vision @ colour) for colour in palette]
+            assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(seen, 2)) > 15
+
+
+VISIONS = {  # full deficiency, in linear RGB (Machado, Oliveira and Fernandes 2009)
+    "normal": np.eye(3),
+    "protan": np.array([[0.152, 1.053, -0.205], [0.115, 0.786, 0.099], [-0.004, -0.048, 1.052]]),
+    "deutan": np.array([[0.367, 0.861, -0.228], [0.280, 0.673, 0.047], [-0.012, 0.043, 0.969]]),
+    "tritan": np.array([[1.256, -0.077, -0.179], [-0.078, 0.931, 0.148], [0.005, 0.691, 0.304]]),
+}
+XYZ = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+
+
+def linear(colour: str) -> np.ndarray:
+    """Light of the three colours of a screen, from ``rgb(R, G, B)``."""
+    parts = np.array([int(part) / 255 for part in re.findall(r"\d+", colour)])
+    return np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+
+
+def lab(colour: np.ndarray) -> np.ndarray:
+    """CIELAB, in which distances are those of perception."""
+    ratio = XYZ @ np.clip(colour, 0, 1) / XYZ.sum(axis=1)
+    x, y, z = np.where(ratio > 0.008856, np.cbrt(ratio), 7.787 * ratio + 16 / 116)
+    return np.array([116 * y - 16, 500 * (x - y), 200 * (y - z)])
+
+
+def contrast(one: np.ndarray, other: np.ndarray) -> float:
+    low, high = sorted((XYZ[1] @ one, XYZ[1] @ other))
+    return (high + 0.05) / (low + 0.05)

@@ -8,10 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command, command
+from matplotlib.figure import Figure
 from matplotlib.image import imread
+from matplotlib.transforms import Bbox
 from records import made, record, write
 
-from fcl_bench.leaderboard.plots import KINDS, curves, front, gamma, matrix, pareto, retention
+from fcl_bench.errors import UserError
+from fcl_bench.leaderboard.plot_setting import gamma, over_setting
+from fcl_bench.leaderboard.plot_trade import front
+from fcl_bench.leaderboard.plots import KINDS, curves, matrix, pareto, retention
+from fcl_bench.leaderboard.statistics import score
 
 TWO = {"first": 60.0, "second": 40.0}
 
@@ -101,6 +107,114 @@ def test_gammas_with_another_setting_are_another_line() -> None:
     assert sorted(labels) == ["digits, tasks 3, alpha 0.1 form=recursive", "digits, tasks 3, alpha 0.1 form=statistics"]
 
 
+def swept(method: str, key: str, values: dict[Any, float]) -> list[dict[str, Any]]:
+    """A run per value of a setting, with the accuracy of each."""
+    name = f"config__method__{key}"
+    return [record(method, 1, accuracy, **{name: value}) for value, accuracy in values.items()]
+
+
+@pytest.mark.parametrize("name", ["optimizer.momentum", "method.optimizer.momentum"])
+def test_any_number_of_any_method_is_a_line(name: str) -> None:
+    first = swept("first", "optimizer__momentum", {0.5: 20.0, 0.0: 10.0})
+    second = swept("second", "optimizer__momentum", {0.9: 70.0, 0.1: 60.0, "auto": 99.0})
+    once = swept("third", "optimizer__momentum", {0.3: 50.0})
+    ((_, figure),) = over_setting(made(*first, *second, *once), name)
+    drawn = {line.get_label(): line[0].get_xydata().tolist() for line in figure.axes[0].containers}
+    assert drawn == {
+        "digits, tasks 3, alpha 0.1 first": [[0.0, 10.0], [0.5, 20.0]],
+        "digits, tasks 3, alpha 0.1 second": [[0.1, 60.0], [0.9, 70.0]],
+    }
+    assert figure.axes[0].get_xlabel() == "optimizer.momentum"
+    assert figure.axes[0].get_xscale() == "linear"
+
+
+def test_values_of_very_different_size_have_a_logarithmic_axis() -> None:
+    ((_, figure),) = over_setting(made(*swept("first", "lr", {0: 1.0, 0.001: 2.0, 1: 3.0})), "lr")
+    assert figure.axes[0].get_xscale() == "symlog"
+    ticks = figure.axes[0].transData.transform([[0.001, 0], [0.01, 0], [0.1, 0], [1, 0]])[:, 0]
+    assert np.diff(ticks) == pytest.approx(np.diff(ticks)[0])
+
+
+def test_a_setting_that_nothing_differs_in_is_refused_with_those_that_can_be_drawn() -> None:
+    boards = made(*swept("first", "lr", {0.1: 1.0, 0.2: 2.0}), *swept("first", "form", {"a": 1.0, "b": 2.0}))
+    with pytest.raises(
+        UserError, match=r"^No method has runs that differ in the number form alone: choose from: lr\.$"
+    ):
+        list(over_setting(boards, "form"))
+
+
+LONG = "a_method_whose_name_is_very_much_longer_than_any_other_name"
+
+
+def boxes(figure: Figure) -> tuple[Bbox, list[Bbox], list[Bbox]]:
+    """Of the legend, the panels and their titles, in pixels of the finished figure."""
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    panels = [panel.get_tightbbox() for panel in figure.axes]
+    titles = [title for panel in figure.axes for title in (panel.title, panel._left_title) if title.get_text()]
+    return legend.get_window_extent(), panels, [title.get_window_extent() for title in titles]
+
+
+def is_inside(inner: Bbox, outer: Bbox) -> bool:
+    return bool((inner.min >= outer.min).all() and (inner.max <= outer.max).all())
+
+
+def check_room(figure: Figure, dpi: int) -> None:
+    """The figure holds legend, panels and titles, which do not overlap, and the panels have kept their size."""
+    figure.set_dpi(dpi)
+    legend, panels, titles = boxes(figure)
+    assert is_inside(legend, figure.bbox)
+    for panel in figure.axes:
+        width, height = panel.get_window_extent().size / figure.dpi
+        assert width > 3
+        assert height > 2
+    for number, box in enumerate(panels):
+        assert is_inside(box, figure.bbox)
+        assert not any(box.overlaps(other) for other in [legend, *panels[:number]])
+    for number, box in enumerate(titles):
+        assert not any(box.overlaps(other) for other in titles[:number])
+
+
+@pytest.mark.parametrize(("kind", "rows", "more"), [("curves", 30, LONG), ("pareto", 30, ""), ("retention", 2, LONG)])
+def test_a_figure_holds_the_legend_of_many_rows_with_long_names(kind: str, rows: int, more: str) -> None:
+    names = [f"{LONG}_{number}{more}" for number in range(rows)]
+    ((_, figure),) = KINDS[kind](made(*(record(name) for name in names)))
+    check_room(figure, dpi=72)
+    check_room(figure, dpi=150)
+    shown = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
+    assert sorted(shown) == sorted(names)
+
+
+@pytest.mark.parametrize("kind", ["curves", "gamma"])
+def test_a_figure_of_mixed_tables_holds_their_titles(kind: str) -> None:
+    runs = []
+    for number in range(7):
+        dataset = f"a_data_set_of_a_long_name_{number}"
+        for value in (0.1, 1, 10):
+            one = record(config__method__gamma=value, dataset=dataset, stream__partition=f"partition_{number}")
+            runs.append(one)
+    boards = made(*runs)
+    assert len(boards) == 7
+    ((_, figure),) = KINDS[kind](boards)
+    check_room(figure, dpi=72)
+    check_room(figure, dpi=150)
+
+
+def test_rows_without_a_metric_are_left_out_of_its_plot() -> None:
+    whole = record("whole", accuracy=60.0)
+    bare = record("bare", accuracy=40.0)
+    boards = made(whole, bare)
+    (lacking,) = (row for row in boards[0].rows if row.name == "bare")
+    del lacking.runs[0].result["curves"]["average_accuracy"]
+    lacking.scores["uplink_bytes"] = score([None])
+    ((_, drawn),) = curves(boards)
+    assert [line.get_label() for line in drawn.axes[0].lines] == ["whole"]
+    ((_, drawn),) = pareto(boards)
+    traffic, seconds = drawn.axes
+    assert [container.get_label() for container in traffic.containers] == ["whole"]
+    assert [container.get_label() for container in seconds.containers] == ["whole", "bare"]
+
+
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream")])
 def test_every_kind_is_written_as_png_and_svg(tmp_path: Path, kind: str) -> None:
     for number, one in enumerate(some()):
@@ -138,12 +252,32 @@ def test_several_tables_of_one_kind_are_numbered(tmp_path: Path) -> None:
     ]
 
 
+def test_a_setting_is_drawn_from_the_command_line(tmp_path: Path) -> None:
+    for number, one in enumerate(swept("first", "lr", {0.1: 1.0, 0.2: 2.0})):
+        write(tmp_path / str(number), one)
+    path = tmp_path / "a new folder" / "lr.svg"
+    told = command("plot", str(tmp_path), "--kind", "setting", "--setting", "lr", "--out", str(path))
+    assert (told.code, told.out) == (0, f"{path}\n"), told.err
+    assert "<!-- lr -->" in path.read_text()
+
+
 def test_what_cannot_be_drawn_is_named(tmp_path: Path) -> None:
     path = str(write(tmp_path / "one", record()))
-    refused = command("plot", path, "--kind", "gamma")
-    assert (refused.code, refused.err.split(":")[1]) == (1, " There are no runs of AFCL with several gammas")
-    refused = command("plot", path, "--kind", "curves", "--out", str(tmp_path / "x.gif"))
-    assert refused.code == 2
-    assert "Expected a picture name ending in .png, .svg, .pdf, but got x.gif." in refused.err
-    assert command("plot", str(tmp_path / "nothing"), "--kind", "curves").code == 1
+    refused = command("plot", path, "--kind", "gamma", "--out", str(tmp_path / "x.png"))
+    sentence = "No method has runs that differ in the number gamma alone: run -m method=METHOD method.gamma=1,2,4."
+    assert (refused.code, refused.err) == (1, f"fcl_bench: {sentence}\n")
+    assert command("plot", str(tmp_path / "nothing"), "--kind", "curves", "--out", str(tmp_path / "x.png")).code == 1
     assert command("plot", path, "--kind", "pie").code == 2
+
+
+@pytest.mark.parametrize("words", [("--kind", "setting"), ("--kind", "curves", "--setting", "lr")])
+def test_the_kind_setting_and_the_name_of_a_setting_need_each_other(words: tuple[str, ...]) -> None:
+    refused = command("plot", "runs", *words)
+    sentence = "--kind setting and --setting NAME need each other: give both or none."
+    assert (refused.code, refused.err) == (2, f"fcl_bench: {sentence}\n")
+
+
+def test_a_bad_file_name_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    refused = command("plot", "/no/such/runs", "--kind", "curves", "--out", str(tmp_path / "x.bad"))
+    sentence = "Expected a picture name ending in .png, .svg, .pdf, but got x.bad."
+    assert (refused.code, refused.err) == (2, f"fcl_bench: {sentence}\n")

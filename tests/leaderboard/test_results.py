@@ -7,7 +7,7 @@ from typing import Any
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.leaderboard.boards import Board, boards
 from fcl_bench.leaderboard.latex import latex
-from fcl_bench.leaderboard.manifests import manifest
+from fcl_bench.leaderboard.manifests import find_manifest
 from fcl_bench.leaderboard.render import markdown, markdown_cells, overview
 from fcl_bench.leaderboard.runs import gather
 from fcl_bench.leaderboard.sheet import sheet
@@ -36,7 +36,7 @@ def test_methods_of_one_seed_saw_the_same_stream_and_it_can_be_drawn() -> None:
     for board in tables():
         for draws in zip(*(row.runs for row in board.rows), strict=True):
             assert len({run.result["stream"]["hash"] for run in draws}) == 1
-            assert manifest(draws) is not None
+            assert find_manifest(draws) is not None
 
 
 def test_a_record_names_no_place_of_the_machine_it_was_made_on() -> None:

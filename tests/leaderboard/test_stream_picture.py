@@ -1,14 +1,16 @@
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
+from conftest import command
 from matplotlib import colormaps
 from matplotlib.colors import LogNorm
 from matplotlib.image import imread
 from rich.console import Console
 
-from fcl_bench.errors import ConfigError
-from fcl_bench.leaderboard.stream_picture import dense, picture, save, table
+from fcl_bench.leaderboard.picture_file import check_picture, save
+from fcl_bench.leaderboard.stream_picture import dense_counts, picture, table
 from fcl_bench.partition import Dirichlet, Shards
 from fcl_bench.stream import Stream, make_stream
 from fcl_bench.temporal import Disjoint, SiBlurry
@@ -25,7 +27,7 @@ def printed(stream: Stream, width: int) -> list[str]:
 
 def test_counts_add_up_and_follow_registration() -> None:
     stream = make_stream(LABELS, LABELS, SiBlurry(10), Dirichlet(5, 0.1), seed=0)
-    counts = dense(stream.counts, 10, 5)
+    counts = dense_counts(stream.counts, 10, 5)
     assert counts.shape == (10, 5, 100)
     assert (counts.sum(axis=(0, 1)) == 20).all()
     assert (counts.sum(axis=2) == stream.sizes).all()
@@ -66,7 +68,7 @@ def test_the_table_of_many_clients_is_cut() -> None:
 def test_the_picture_shows_every_count_as_a_colour(tmp_path: Path, tasks: int, clients: int) -> None:
     labels = LABELS[:200]
     stream = make_stream(labels, labels, SiBlurry(tasks), Dirichlet(clients, 0.1), seed=0)
-    counts = dense(stream.counts, tasks, clients)
+    counts = dense_counts(stream.counts, tasks, clients)
     save(picture(counts), tmp_path / "stream.png")
     pixels = (imread(tmp_path / "stream.png")[:, :, :3] * 255).round().astype(int) @ [1 << 16, 1 << 8, 1]
     shown = set(counts.ravel()) - {0}
@@ -76,7 +78,7 @@ def test_the_picture_shows_every_count_as_a_colour(tmp_path: Path, tasks: int, c
 
 def test_the_picture_names_its_axes(tmp_path: Path) -> None:
     stream = make_stream(LABELS, LABELS, SiBlurry(5), Shards(2), seed=0)
-    save(picture(dense(stream.counts, 5, 2)), tmp_path / "stream.svg")
+    save(picture(dense_counts(stream.counts, 5, 2)), tmp_path / "stream.svg")
     text = (tmp_path / "stream.svg").read_text()
     for label in (
         "client",
@@ -87,7 +89,30 @@ def test_the_picture_names_its_axes(tmp_path: Path) -> None:
         assert label in text
 
 
-def test_an_unknown_picture_format_is_refused(tmp_path: Path) -> None:
-    stream = make_stream(LABELS, LABELS, Disjoint(2), Shards(2), seed=0)
-    with pytest.raises(ConfigError, match=r"ending in \.png, \.svg, \.pdf, but got stream\.xyz"):
-        save(picture(dense(stream.counts, 2, 2)), tmp_path / "stream.xyz")
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("x.bad", "Expected a picture name ending in .png, .svg, .pdf, but got x.bad."),
+        ("x", "Expected a picture name ending in .png, .svg, .pdf, but got x."),
+        ("file/x.png", "Cannot write the picture file/x.png: Not a directory; set --out to a file in another folder."),
+        ("folder.svg", "Cannot write the picture folder.svg: Is a directory; set --out to a file in another folder."),
+    ],
+)
+def test_a_bad_file_name_is_refused_before_anything_is_computed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, reason: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("file").touch()
+    Path("folder.svg").mkdir()
+    refused = command("stream", "dataset=no_such_data_set", "--out", name)
+    assert (refused.code, refused.out, refused.err) == (2, "", f"fcl_bench: {reason}\n")
+    assert sorted(os.listdir()) == ["file", "folder.svg"]
+
+
+def test_a_good_file_name_changes_nothing_until_the_picture_is_written(tmp_path: Path) -> None:
+    there = tmp_path / "there.png"
+    there.write_text("as before")
+    check_picture(there)
+    check_picture(tmp_path / "folder" / "of" / "folders" / "new.png")
+    assert os.listdir(tmp_path) == ["there.png"]
+    assert there.read_text() == "as before"
