@@ -5,11 +5,13 @@ from typing import Any
 from fcl_bench.config.compose import composed
 from fcl_bench.federation import Meter
 from fcl_bench.method import Method
+from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.scenario import World, deal, prepare
 
 
 def make_world(*overrides: str) -> World:
     """The world of the run that ``python -m fcl_bench OVERRIDES`` would be."""
+    keep_freed_memory()  # as the command does
     config = composed(*overrides)
     return prepare(config, deal(config), lambda what: lambda done, total: None)
 

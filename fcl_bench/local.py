@@ -59,6 +59,11 @@ class _Settings:
     compile: str | None = None
 
     def __post_init__(self) -> None:
+        if self.accelerator in _missing_devices():
+            raise ConfigError(
+                f"local.accelerator={self.accelerator} needs a device that PyTorch does not find on this machine: "
+                "set local.accelerator=auto."
+            )
         if self.compile is None or self.compile in torch.compiler.list_backends(exclude_tags=()):
             return
         usual = {*torch.compiler.list_backends(), "eager", "aot_eager"}  # the last two: for finding errors
@@ -148,6 +153,13 @@ def _begin(module: nn.Module, data: Batches, batch_size: int, backend: str | Non
         for layer in module.modules():
             if isinstance(layer, nn.modules.batchnorm._BatchNorm):
                 layer.eval()
+
+
+def _missing_devices() -> set[str]:
+    cuda = torch.cuda.is_available()
+    mps = torch.backends.mps.is_available()
+    there = {"cuda": cuda, "mps": mps, "gpu": cuda or mps}
+    return {name for name, available in there.items() if not available}
 
 
 @contextmanager

@@ -42,9 +42,10 @@ def learn(world: World, record: Record, view: Observer) -> Result:
             state, meter, clients = checkpoint.state, Meter(), federation.open(method, task)
             for state in meter.learn(method, state, clients):
                 view.round()
-            predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order)
+            predictions = predict(meter.serve(method.classifier, state), world.test, world.stream.order, task)
             others = {
-                name: predict(other, world.test, world.stream.order) for name, other in other_classifiers(method, state)
+                name: predict(other, world.test, world.stream.order, task)
+                for name, other in other_classifiers(method, state)
             }
             checkpoint = step(checkpoint, state, predictions, others, federation, clients, meter)
             result = record.save(checkpoint)

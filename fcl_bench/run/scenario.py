@@ -19,8 +19,7 @@ from fcl_bench.data.features import cached_inputs
 from fcl_bench.dataset import Dataset, limited
 from fcl_bench.federation import Clients, Exchange, Federation, Meter
 from fcl_bench.method import Method
-from fcl_bench.run.allocator import keep_freed_memory
-from fcl_bench.run.environment import forget_peak_memory, peak_memory_mb
+from fcl_bench.run.environment import peak_memory_mb
 from fcl_bench.run.summary import Checkpoint
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream, manifest_files
@@ -103,8 +102,6 @@ def deal(config: DictConfig) -> Dealt:
 
 def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]) -> World:
     """Have the inputs of both halves ready on disk."""
-    keep_freed_memory()
-    forget_peak_memory()
     dataset, backbone = dealt.dataset, dealt.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))

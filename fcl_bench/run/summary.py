@@ -59,7 +59,7 @@ def summarise(
         },
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
-        "environment": environment(),
+        "environment": environment(config.method["_target_"]),
         "config": OmegaConf.to_container(config, resolve=True),
     }
 
