@@ -7,11 +7,13 @@ from fcl_bench.config.compose import build, composed
 from fcl_bench.federation import Federation
 from fcl_bench.learning import Costs, Progress, beginning, learn
 from fcl_bench.method import Method
+from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.scenario import Scenario, materialise, plan
 
 
 def make_scenario(*overrides: str) -> Scenario:
     """The scenario of the run that ``python -m fcl_bench OVERRIDES`` would be."""
+    keep_freed_memory()  # as the command does
     config = composed(*overrides)
     return materialise(config, plan(config), lambda what: lambda done, total: None)
 

@@ -28,7 +28,7 @@ def main() -> None:
         world = held_out(make_world(*overrides, f"seed={SEED}"))
         method = world.method()
         state, meter = learn(world, method)
-        predicted = predict(method.classifier(state), world.test, world.stream.order)
+        predicted = predict(method.classifier(state), world.test, world.stream.order, world.stream.tasks[-1])
         accuracy = 100 * np.mean(predicted == world.dataset.test.labels)
         print(f"{accuracy:6.2f} %  {meter.client_seconds:6.0f} s  {' '.join(overrides)}", flush=True)
 

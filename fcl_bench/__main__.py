@@ -1,27 +1,29 @@
 """``python -m fcl_bench``: a run by default, or one of a few other verbs."""
 
+import io
 import os
 import sys
 import traceback
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 
+import fcl_bench
 from fcl_bench.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a verb and turn what goes wrong into one sentence and an exit code."""
+    """Carry out a command; what goes wrong becomes one sentence and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-    from fcl_bench.cli.verbs import VERBS, run
-
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal may lack some of our characters
     try:
-        if words and words[0] in VERBS:
-            VERBS[words[0]](words[1:])
-        else:
-            run(words)
+        with warnings.catch_warnings():
+            warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
+            _carry_out(words)
         sys.stdout.flush()
-    except BrokenPipeError:  # whoever read the output, such as head, has seen enough
+    except BrokenPipeError:  # the program that read the output, such as head, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except UserError as error:
@@ -29,6 +31,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail("Interrupted. Finished tasks are kept: the same command goes on from there.", 130)
     return 0
+
+
+def _carry_out(words: list[str]) -> None:
+    _check_package()
+    from fcl_bench.cli.verbs import VERBS
+
+    if words and words[0] in VERBS:
+        VERBS[words[0]](words[1:])
+        return
+    from fcl_bench.cli.run import run  # takes longer to import than some verbs
+
+    run(words)
+
+
+def _check_package() -> None:
+    """Refuse to work where Python takes a folder in the working directory, such as a clone, for the package."""
+    if fcl_bench.__file__ is None:
+        folder = Path("fcl_bench").absolute()
+        raise UserError(
+            f"Python takes the folder {folder} for the package fcl_bench: "
+            "run this in another folder, such as that one, or write fcl-bench instead of python -m fcl_bench."
+        )
 
 
 def _fail(message: str, code: int) -> int:

@@ -93,9 +93,9 @@ class _Settings(ABC):
     compile: str | None = None
 
     def __post_init__(self) -> None:
-        if self.accelerator in ("gpu", "cuda", "mps") and not _has(self.accelerator):
+        if self.accelerator in _missing_devices():
             raise ConfigError(
-                f"Expected local.accelerator to be one that this machine has, but there is no {self.accelerator}: "
+                f"local.accelerator={self.accelerator} needs a device that PyTorch does not find on this machine: "
                 "set local.accelerator=auto."
             )
         if self.compile is None or self.compile in torch.compiler.list_backends(exclude_tags=()):
@@ -203,11 +203,11 @@ def _with_batchnorm_ready(module: nn.Module, batches: Iterable[Batch]) -> Iterat
         yield batch
 
 
-def _has(accelerator: str) -> bool:
-    """Whether this machine has an accelerator other than its CPU."""
-    return (accelerator != "mps" and torch.cuda.is_available()) or (
-        accelerator != "cuda" and torch.backends.mps.is_available()
-    )
+def _missing_devices() -> set[str]:
+    cuda = torch.cuda.is_available()
+    mps = torch.backends.mps.is_available()
+    there = {"cuda": cuda, "mps": mps, "gpu": cuda or mps}
+    return {name for name, available in there.items() if not available}
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.config.run_id import method_name
-from fcl_bench.run.environment import code
+from fcl_bench.cli.header import header, rounds_per_task
+from fcl_bench.run.environment import changes_since
 from fcl_bench.run.result import Result
 
 if TYPE_CHECKING:  # a finished run is shown without torch
@@ -49,14 +49,17 @@ class Bars(Progress):
 
 
 class View:
-    """Told what happens by :func:`fcl_bench.run.experiment.run`.
+    """Shows what :func:`fcl_bench.run.experiment.run` tells it.
 
-    In a ``sweep`` a run that was finished before is only noted, and ``above`` the progress stands how the sweep goes.
+    In a ``sweep`` a run that was finished before is only noted. ``above`` is drawn above the progress of the run.
     """
 
     def __init__(self, console: Console | None = None, sweep: bool = False, above: RenderableType | None = None):
         self.console = console or Console(highlight=False)
-        self.skipped, self._sweep = False, sweep
+        self.skipped = False
+        self.note = ""  # on the run that was skipped
+        self._sweep = sweep
+        self._last_line = time.monotonic()
         self._progress = Bars(
             TextColumn("{task.description}"),
             BarColumn(bar_width=12),
@@ -67,7 +70,6 @@ class View:
             speed_estimate_period=3600,  # rounds may take minutes
             disable=not self.console.is_terminal,
         )
-        self._last_line = time.monotonic()
         if above:
             self._progress.above = above
             self._progress.start()
@@ -88,36 +90,19 @@ class View:
         return advance
 
     def begin(self, scenario: "Scenario", method: Any, progress: "LearningProgress") -> None:
-        """The header: what is about to happen, and what it will cost."""
-        config, stream = scenario.config, scenario.stream
-        rounds, epochs = (getattr(method, name, config.method.get(name, 1)) for name in ("rounds", "epochs"))
-        samples, visits = len(scenario.train), len(scenario.train) * rounds * epochs
-        facts = ", ".join(f"{key} {value}" for key, value in stream.parameters.items() if key != "name")
-        inputs = "x".join(str(side) for side in scenario.train.shape[1:])
-        training = "trained end to end" if scenario.backbone.trainable else "frozen"
-        rows = {
-            "method": method_name(config),
-            "data set": f"{config.dataset.name}, {len(scenario.dataset.classes)} classes, "
-            f"{samples:,} + {len(scenario.test):,} samples",
-            "backbone": f"{config.backbone.name}, {training}, inputs {inputs}",
-            "stream": f"{stream.parameters['name']} ({facts}), hash {stream.hash[:8]}",
-            "cost": f"{len(stream.tasks)} tasks x {stream.clients} clients, rounds per task {rounds}, "
-            f"{visits:,} sample visits",
-        }
-        if progress.task or progress.yielded:
-            within = f", round {progress.yielded} of the next" if progress.yielded else ""
-            rows["resumed"] = f"after task {progress.task} of {len(stream.tasks)}{within}"
-        for name, text in rows.items():
+        """The header, and a bar that shows how far the run is."""
+        for name, text in header(scenario, method, progress).items():
             self._line(Text.assemble((f"{name:<9} ", "bold"), text))
-        self._tasks, self._per_task, self._done = len(stream.tasks), rounds, progress.yielded
-        self._bar = self._progress.add_task(
-            "", total=rounds * self._tasks, completed=rounds * progress.task + progress.yielded
-        )
+        self._tasks = len(scenario.stream.tasks)
+        self._per_task = rounds_per_task(scenario, method)
+        self._rounds_done = progress.yielded  # of the present task
+        done = self._per_task * progress.task + progress.yielded
+        self._bar = self._progress.add_task("", total=self._per_task * self._tasks, completed=done)
         self._progress.start()
 
     def answered(self, exchange: "Exchange") -> None:
         """A client has answered."""
-        number = min(self._done + 1, self._per_task)  # what follows the last round belongs to it
+        number = min(self._rounds_done + 1, self._per_task)  # what follows the last round belongs to it
         text = (
             f"task {exchange.task + 1} of {self._tasks}, round {number} of {self._per_task}, "
             f"{exchange.function}: {exchange.answered} of {exchange.asked} clients"
@@ -127,12 +112,12 @@ class View:
 
     def round_done(self) -> None:
         """The method has handed out a model."""
-        self._done += 1
+        self._rounds_done += 1
         self._progress.update(self._bar, advance=1)
 
     def learned(self, task: "Task", result: Result) -> None:
         """The line of a finished task."""
-        self._done = 0
+        self._rounds_done = 0
         self._progress.update(self._bar, completed=self._per_task * (task.index + 1))
         now = {name: curve[-1] for name, curve in result["curves"].items()}
         self._line(
@@ -144,37 +129,19 @@ class View:
     def finished_before(self, result: Result, folder: Path) -> None:
         """Say that nothing was computed, and with which code it was; then the final table again."""
         self.skipped = True
+        self.note = changes_since(result)
         if self._sweep:
             return
         then = result["environment"]
         made_by = f"version {then['fcl-bench']}, commit {then['git_commit']}"
-        changed = any(then[name] != value for name, value in code().items())
-        warning = "; the code has changed since" if changed else ""
+        warning = f"; {self.note}" if self.note else ""
         self._line(f"This run was finished before ({made_by}{warning}); resume=false runs it again.")
         self.end(result, folder)
 
     def end(self, result: Result, folder: Path) -> None:
         """The final table."""
         self._progress.stop()
-        title = f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}"
-        table = Table(title=Text(title))
-        table.add_column("metric")
-        table.add_column("value", justify="right")
-        for name, text in FINAL.items():
-            table.add_row(text, _number(result["metrics"][name]))
-        for name, other in result["other_classifiers"].items():
-            text = f"{FINAL['average_accuracy']}, {name.replace('_', ' ')} classifier"
-            table.add_row(text, _number(other["metrics"]["average_accuracy"]))
-        traffic, seconds = result["traffic"], result["seconds"]
-        table.add_section()
-        table.add_row(
-            "uplink / downlink (MB)", f"{traffic['uplink_bytes'] / 1e6:.2f} / {traffic['downlink_bytes'] / 1e6:.2f}"
-        )
-        table.add_row("exchanges", str(int(traffic["exchanges"])))
-        table.add_row("client / server time (s)", f"{seconds['client']:.2f} / {seconds['server']:.2f}")
-        table.add_row("stored at clients (MB)", f"{result['metrics']['stored_bytes'] / 1e6:.2f}")
-        table.add_row("peak memory (MB)", f"{result['metrics']['peak_memory_mb']:.0f}")
-        self.console.print("", table)
+        self.console.print("", final_table(result))
         self._line(f"record: {folder}")
 
     def stop(self) -> None:
@@ -188,6 +155,40 @@ class View:
     def _line(self, text: str | Text) -> None:
         self.console.print(text, markup=False, soft_wrap=not self.console.is_terminal)
         self._last_line = time.monotonic()
+
+
+def final_table(result: Result) -> Table:
+    """Metrics, then costs."""
+    title = f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}"
+    table = Table(title=Text(title))
+    table.add_column("metric")
+    table.add_column("value", justify="right")
+    for name, text in FINAL.items():
+        table.add_row(text, _number(result["metrics"][name]))
+    for name, other in result["other_classifiers"].items():
+        text = f"{FINAL['average_accuracy']}, {name.replace('_', ' ')} classifier"
+        table.add_row(text, _number(other["metrics"]["average_accuracy"]))
+    table.add_section()
+    for text, value in _costs(result).items():
+        table.add_row(text, value)
+    return table
+
+
+def _costs(result: Result) -> dict[str, str]:
+    traffic = result["traffic"]
+    seconds = result["seconds"]
+    metrics = result["metrics"]
+    return {
+        "uplink / downlink (MB)": f"{_megabytes(traffic['uplink_bytes'])} / {_megabytes(traffic['downlink_bytes'])}",
+        "exchanges": str(int(traffic["exchanges"])),
+        "client / server time (s)": f"{seconds['client']:.2f} / {seconds['server']:.2f}",
+        "stored at clients (MB)": _megabytes(metrics["stored_bytes"]),
+        "peak memory (MB)": f"{metrics['peak_memory_mb']:.0f}",
+    }
+
+
+def _megabytes(size: float) -> str:
+    return f"{size / 1e6:.2f}"
 
 
 def _number(value: float | None) -> str:

@@ -1,15 +1,14 @@
-"""What Hydra calls for each run: alone or in a sweep, in this process or in another one."""
+"""One run, alone or as a part of a sweep, in this process or in another one."""
 
 import json
 import shlex
 import time
 import traceback
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
@@ -17,73 +16,86 @@ from rich.console import Console
 
 from fcl_bench.cli import console
 from fcl_bench.cli.console import View
-from fcl_bench.cli.overview import Overview, Report, State
-from fcl_bench.config.compose import check
+from fcl_bench.cli.overview import Overview, Report
+from fcl_bench.config.compose import check, settings_of
 from fcl_bench.config.explain import explained
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically
+from fcl_bench.run.allocator import keep_freed_memory
+from fcl_bench.run.environment import forget_peak_memory
 from fcl_bench.run.folder import finished
 
 
-class Job:
-    """A run, from its configuration; what goes wrong is kept, past Hydra, which would print it in its own way.
+def carry_out(composed: DictConfig, overrides: Sequence[str], view: View) -> None:
+    """Show a finished run again, or do what is left of it; ``composed`` is what Hydra made of the overrides."""
+    with explained():
+        config = settings_of(composed, overrides)
+    before = finished(config)
+    if before:
+        view.finished_before(*before)
+        return
+    with explained():
+        check(config)  # imports what the configuration names, and with it torch
+    from fcl_bench.run.experiment import run
 
-    A sweep sets ``overview``, which runs in its own process tell how they get on, or ``reports``, a folder in which
-    runs in others leave a file each that says so; and ``numbers``, by which it knows the jobs of Hydra. ``quiet`` runs,
-    which would share one terminal, say nothing else.
-    """
+    keep_freed_memory()
+    forget_peak_memory()
+    run(config, view, shlex.join(["python", "-m", "fcl_bench", *overrides]))
 
-    def __init__(self) -> None:
-        self.error: Exception | None = None
-        self.overview: Overview | None = None
-        self.reports: Path | None = None
-        self.numbers: Sequence[int] = ()
-        self.quiet = False
 
-    def __getstate__(self) -> dict[str, Any]:
-        """In another process there is no overview."""
-        return {**self.__dict__, "overview": None}
+@contextmanager
+def viewed(view: View) -> Iterator[View]:
+    """Leave the terminal tidy, whatever happens."""
+    try:
+        yield view
+    finally:
+        view.stop()
 
-    def __call__(self, config: DictConfig) -> None:
+
+@dataclass(frozen=True)
+class SweepJob:
+    """What Hydra calls for each run of a sweep: what goes wrong is reported instead of raised."""
+
+    numbers: Sequence[int]  # of the runs, in the order in which Hydra counts its jobs
+    report: Callable[[Report], None]
+    above: Overview | None = None  # to be drawn above the progress of the run
+    quiet: bool = False  # several runs share one terminal: they say nothing but what they report
+
+    def __call__(self, composed: DictConfig) -> None:
         """Do what is left of the run."""
-        if self.overview is None and self.reports is None:
-            try:
-                with _viewed(console.View()) as view:
-                    _run(config, view)
-            except Exception as error:
-                self.error = error
-            return
-        number, started, told = self.numbers[HydraConfig.get().job.num], time.time(), list[str]()
-        self._report(Report(number, "running", started))
-        state: State = "failed"
-        reason = details = ""
-        with _collected(told) if self.quiet else nullcontext():
-            try:
-                with _viewed(self._view()) as view:
-                    _run(config, view)
-                state = "skipped" if view.skipped else "done"
-            except UserError as error:
-                reason = " ".join(str(error).split())
-            except Exception as error:
-                reason = " ".join(f"{type(error).__name__}: {error}".split())
-                details = "".join(traceback.format_exception(error))
-        seconds = time.time() - started
-        self._report(Report(number, state, started, seconds, reason, details, tuple(told)))
+        number = self.numbers[HydraConfig.get().job.num]
+        report = Report(number, "running", time.time())
+        self.report(report)
+        messages: list[str] = []
+        with _collect_warnings(messages) if self.quiet else nullcontext():
+            report = self._run(composed, report)
+        seconds = time.time() - report.started
+        self.report(replace(report, seconds=seconds, warnings=tuple(messages)))
+
+    def _run(self, composed: DictConfig, report: Report) -> Report:
+        try:
+            with viewed(self._view()) as view:
+                carry_out(composed, HydraConfig.get().overrides.task, view)
+            return replace(report, state="skipped" if view.skipped else "done", note=view.note)
+        except UserError as error:
+            return replace(report, state="failed", note=_one_line(str(error)))
+        except Exception as error:
+            details = "".join(traceback.format_exception(error))
+            return replace(report, state="failed", note=_one_line(f"{type(error).__name__}: {error}"), details=details)
 
     def _view(self) -> View:
         silent = Console(quiet=True, force_terminal=False)
-        return console.View(silent if self.quiet else None, sweep=True, above=self.overview)
+        return console.View(silent if self.quiet else None, sweep=True, above=self.above)
 
-    def _report(self, report: Report) -> None:
-        if self.overview:
-            self.overview.add(report)
-        elif self.reports:
-            with suppress(OSError):  # who asked has gone
-                write_atomically(self.reports / f"{report.number}.json", json.dumps(asdict(report)).encode())
+
+def write_report(folder: Path, report: Report) -> None:
+    """Leave a report where the process that started the sweep looks for it."""
+    with suppress(OSError):  # that process has ended
+        write_atomically(folder / f"{report.number}.json", json.dumps(asdict(report)).encode())
 
 
 def read_reports(folder: Path, known: dict[int, Report]) -> Iterator[Report]:
-    """What has changed since the reports that are known; a run that has ended does not change."""
+    """The reports that are not among the known ones; a run that has ended does not change."""
     for path in sorted(folder.glob("[0-9]*.json"), key=lambda path: int(path.stem)):
         before = known.get(int(path.stem))
         if before is None or before.state == "running":
@@ -93,29 +105,14 @@ def read_reports(folder: Path, known: dict[int, Report]) -> Iterator[Report]:
                 yield report
 
 
-def _run(config: DictConfig, view: View) -> None:
-    if before := finished(config):
-        view.finished_before(*before)
-        return
-    with explained():
-        check(config)
-    from fcl_bench.run.experiment import run  # with torch and all the rest
-
-    run(config, view, shlex.join(["python", "-m", "fcl_bench", *HydraConfig.get().overrides.task]))
-
-
 @contextmanager
-def _viewed(view: View) -> Iterator[View]:
-    try:
-        yield view
-    finally:
-        view.stop()
-
-
-@contextmanager
-def _collected(told: list[str]) -> Iterator[None]:
-    """Warnings as texts, each once."""
+def _collect_warnings(messages: list[str]) -> Iterator[None]:
+    """Keep the texts of warnings instead of printing them, each text once."""
     with warnings.catch_warnings():
         warnings.simplefilter("default")
-        warnings.showwarning = lambda message, *_: told.append(str(message))
+        warnings.showwarning = lambda message, *_: messages.append(str(message))
         yield
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""How a sweep is getting on: counts, the time left, and the lines and bar that tell."""
+"""How far a sweep is: counts, the time left, and the lines and bar that say so."""
 
 import sys
 import time
@@ -23,7 +23,7 @@ class Report:
     state: State
     started: float  # as time.time() gives it
     seconds: float = 0.0
-    reason: str = ""  # of a failure, in one line
+    note: str = ""  # in one line: why it failed, or what has changed since it was finished
     details: str = ""  # the traceback of a failure that nobody foresaw
     warnings: tuple[str, ...] = ()
 
@@ -42,7 +42,9 @@ def time_left(taken: Sequence[float], running: Sequence[float], waiting: int, wi
         return None if running or waiting else 0.0
     mean = sum(taken) / len(taken)
     rests = [max(mean - elapsed, 0.0) for elapsed in running]
-    return max([(sum(rests) + mean * waiting) / max(1, min(width, len(running) + waiting)), *rests])
+    at_a_time = max(1, min(width, len(running) + waiting))
+    all_together = (sum(rests) + mean * waiting) / at_a_time
+    return max([all_together, *rests])  # no run is faster than its own rest
 
 
 def names(jobs: Sequence[Sequence[str]]) -> list[str]:
@@ -56,13 +58,15 @@ def names(jobs: Sequence[Sequence[str]]) -> list[str]:
 
 
 class Overview:
-    """Told of every change; tells it on a terminal as one line that stays, elsewhere as plain lines."""
+    """All that is known of a sweep; on a terminal it is one line that stays, elsewhere plain lines."""
 
     def __init__(self, jobs: Sequence[Sequence[str]], console: Console | None = None):
-        self.jobs, self._names = jobs, names(jobs)
+        self.jobs = jobs
         self.console = console or Console(highlight=False)
         self.reports: dict[int, Report] = {}
-        self._began, self._width = time.time(), 1
+        self._names = names(jobs)
+        self._began = time.time()
+        self._width = 1  # the most runs that were under way at a time
 
     def begin(self) -> None:
         """The first line, if anything is left to do."""
@@ -72,48 +76,49 @@ class Overview:
     def add(self, report: Report) -> None:
         """Take note of a change and say what a person wants to know of it."""
         self.reports[report.number] = report
-        self._width = max(self._width, len(self._of("running")))
+        self._width = max(self._width, len(self._in_state("running")))
         name = self._names[report.number]
         for warning in report.warnings:
             print(f"warning: {name}: {warning}", file=sys.stderr)
         if report.state == "failed":
-            print(f"{report.details}fcl_bench: {name}: {report.reason}", file=sys.stderr)
+            print(f"{report.details}fcl_bench: {name}: {report.note}", file=sys.stderr)
         elif report.state == "skipped":
-            self._print(f"sweep: {name} was finished before")
+            note = f"; {report.note}" if report.note else ""
+            self._print(f"sweep: {name} was finished before{note}")
         if report.state in ("done", "failed") and not self.console.is_terminal and self.left:
             self._print(self.line())
 
-    def _of(self, *states: str) -> list[Report]:
+    def _in_state(self, *states: str) -> list[Report]:
         return [report for report in self.reports.values() if report.state in states]
 
     @property
     def done(self) -> int:
         """How many runs are finished, now or before."""
-        return len(self._of("done", "skipped"))
+        return len(self._in_state("done", "skipped"))
 
     @property
     def left(self) -> int:
         """How many runs are neither finished nor failed."""
-        return len(self.jobs) - self.done - len(self._of("failed"))
+        return len(self.jobs) - self.done - len(self._in_state("failed"))
 
     @property
     def failures(self) -> list[str]:
         """A line for each failed run: how to repeat it, and why it failed."""
-        failed = sorted(self._of("failed"), key=lambda report: report.number)
-        return [f"{' '.join(self.jobs[report.number])}: {report.reason}" for report in failed]
+        failed = sorted(self._in_state("failed"), key=lambda report: report.number)
+        return [f"{' '.join(self.jobs[report.number])}: {report.note}" for report in failed]
 
     def line(self) -> str:
         """The whole overview."""
         return f"{self._counts()}, eta {self._eta()}"
 
     def _counts(self) -> str:
-        running = len(self._of("running"))
+        running = len(self._in_state("running"))
         under_way = f"{running} running, " if running else ""
-        return f"sweep: {self.done} of {len(self.jobs)} done, {under_way}{len(self._of('failed'))} failed"
+        return f"sweep: {self.done} of {len(self.jobs)} done, {under_way}{len(self._in_state('failed'))} failed"
 
     def _eta(self) -> str:
-        running = [time.time() - report.started for report in self._of("running")]
-        taken = [report.seconds for report in self._of("done")]
+        running = [time.time() - report.started for report in self._in_state("running")]
+        taken = [report.seconds for report in self._in_state("done")]
         seconds = time_left(taken, running, self.left - len(running), self._width)
         return "unknown" if seconds is None else clock(seconds)
 
@@ -125,11 +130,14 @@ class Overview:
 
     def end(self) -> None:
         """The last line: what became of all runs."""
-        before, left = len(self._of("skipped")), self.left
-        done = f"{self.done} of {len(self.jobs)} done" + (f" ({before} finished before)" if before else "")
-        rest = f", {left} left" if left else ""
-        after = clock(time.time() - self._began)
-        self._print(f"sweep: {done}, {len(self._of('failed'))} failed{rest}, after {after}")
+        skipped = len(self._in_state("skipped"))
+        before = f" ({skipped} finished before)" if skipped else ""
+        rest = f", {self.left} left" if self.left else ""
+        failed = len(self._in_state("failed"))
+        seconds = time.time() - self._began
+        self._print(
+            f"sweep: {self.done} of {len(self.jobs)} done{before}, {failed} failed{rest}, after {clock(seconds)}"
+        )
 
     def _print(self, line: str) -> None:
         self.console.print(line, markup=False, soft_wrap=not self.console.is_terminal)

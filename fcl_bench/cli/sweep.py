@@ -1,125 +1,148 @@
-"""Sweeps: Hydra's own, but finished runs are left out, an overview is told, and failures are listed at the end."""
+"""Sweeps: all combinations of some values, by any launcher of Hydra.
+
+Finished runs are left out, an overview says how far the others are, and failures are listed at the end.
+"""
 
 import shutil
 import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from textwrap import shorten
-from typing import Any
 
+from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
-from hydra.plugins import sweeper
-from hydra.plugins.launcher import Launcher
-from hydra.types import HydraContext
+from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.live import Live
 
-from fcl_bench.cli.job import Job, read_reports
+from fcl_bench.cli.job import SweepJob, read_reports, write_report
 from fcl_bench.cli.overview import Overview, Report
-from fcl_bench.errors import UserError
+from fcl_bench.cli.verbs import VERBS
+from fcl_bench.config.compose import settings_of
+from fcl_bench.config.explain import explained
+from fcl_bench.config.load import config_loader, search_path
+from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.files import writing_to
+from fcl_bench.run.environment import changes_since
 from fcl_bench.run.folder import finished
 from fcl_bench.run.identity import Looks
 
-BASIC = "hydra._internal.core_plugins.basic_"  # modules of Hydra's own sweeper and launcher
+BASIC = "hydra._internal.core_plugins.basic_"  # where Hydra has its own sweeper and launcher
 PAUSE = 0.5  # seconds between looks at the reports of other processes
 
 
-def install() -> None:
-    """Put :class:`Sweeper` in the place of Hydra's own, as plugins in packages other than its are not taken."""
-    Plugins.instance().class_name_to_class[f"{BASIC}sweeper.BasicSweeper"] = Sweeper
-
-
-class Sweeper(sweeper.Sweeper):
-    """All combinations of the swept values, by any launcher; the task function is a :class:`Job`."""
-
-    def __init__(self, max_batch_size: int | None = None, params: Mapping[str, str] | None = None):
-        self.max_batch_size, self.params = max_batch_size, params or {}
-
-    def setup(self, *, hydra_context: HydraContext, task_function: Any, config: DictConfig) -> None:
-        """Called by Hydra."""
-        self.launcher: Launcher = Plugins.instance().instantiate_launcher(hydra_context, task_function, config)
-        self.loader, self.settings = hydra_context.config_loader, config
-        self.job: Job = task_function
-        self.folder = Path(config.hydra.sweep.dir)
-
-    def sweep(self, arguments: list[str]) -> list[Any]:
-        """Do all runs that are not finished; a :class:`UserError` lists the failures."""
-        jobs = self._jobs(arguments)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        OmegaConf.save(self.settings, self.folder / "multirun.yaml")
+def sweep(overrides: Sequence[str]) -> None:
+    """Do all runs that are not finished; a :class:`UserError` lists the failures."""
+    with config_loader() as loader:
+        with explained(VERBS):
+            words = [search_path(), *map(_as_choice, overrides)]
+            settings = loader.load_configuration("config", words, run_mode=RunMode.MULTIRUN)
+            jobs = _combinations(loader, settings)
         overview = Overview(jobs)
-        left = self._unfinished(jobs, overview)
+        with explained():
+            left = _unfinished(loader, settings, overview)
+        _write_settings(settings)
         try:
-            with self._watched(overview):
-                self._launch(jobs, left)
+            with _watched_job(settings, left, overview) as job:
+                _launch(loader, settings, job, jobs)
         except KeyboardInterrupt:
             overview.end()
             for line in overview.failures:
                 print(f"fcl_bench: {line}", file=sys.stderr)
             raise
         except Exception as error:  # of the launcher, such as a process that was killed
-            _stopped(error, overview)
-        overview.end()
-        if overview.failures:
-            raise UserError("\n  ".join([f"{len(overview.failures)} of {len(jobs)} runs failed:", *overview.failures]))
-        return []
+            _fail_runs_under_way(error, overview)
+    overview.end()
+    if overview.failures:
+        raise UserError("\n  ".join([f"{len(overview.failures)} of {len(jobs)} runs failed:", *overview.failures]))
 
-    def _jobs(self, arguments: Sequence[str]) -> list[list[str]]:
-        """The overrides of each run."""
-        from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # which Hydra loads anew at its start
 
-        words = [*(f"{key}={value}" for key, value in self.params.items()), *arguments]
-        overrides = OverridesParser.create(config_loader=self.loader).parse_overrides(words)
-        return BasicSweeper.split_arguments(overrides, None)[0]
+def _as_choice(word: str) -> str:
+    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
+    key, _, value = word.partition("=")
+    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
+    return f"{key}=choice({value})" if plain else word
 
-    def _unfinished(self, jobs: Sequence[Sequence[str]], overview: Overview) -> list[int]:
-        """The runs to launch; a setting that does not exist in any of them is an error before the first one starts."""
-        left, looks = [], Looks()
-        for number, overrides in enumerate(jobs):
-            config = self.loader.load_sweep_config(self.settings, list(overrides))
-            try:
-                before = finished(
-                    OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"]), looks
-                )
-            except UserError:
-                before = None  # the run itself will say so
-            if before:
-                overview.add(Report(number, "skipped", time.time()))
-            else:
-                left.append(number)
-        return left
 
-    def _launch(self, jobs: Sequence[Sequence[str]], left: Sequence[int]) -> None:
-        self.job.numbers = left
-        size = self.max_batch_size or len(left) or 1
-        for start in range(0, len(left), size):
-            self.launcher.launch([jobs[number] for number in left[start : start + size]], initial_job_idx=start)
+def _combinations(loader: ConfigLoader, settings: DictConfig) -> list[list[str]]:
+    """The overrides of each run: those of the command line, and those that an experiment sweeps over."""
+    from hydra._internal.core_plugins.basic_sweeper import BasicSweeper  # Hydra reloads it at its start
 
-    @contextmanager
-    def _watched(self, overview: Overview) -> Iterator[None]:
-        """Have the runs tell how they get on: in this process directly, from others through files."""
-        overview.begin()
-        if type(self.launcher).__module__ == f"{BASIC}launcher":
-            self.job.overview = overview
-            yield
-            return
-        here = "joblib" in type(self.launcher).__module__  # other launchers reach other machines, and log each run
-        shared = self.folder / ".submitit"
-        if not here:
-            shared.mkdir(exist_ok=True)
-        folder = Path(tempfile.mkdtemp(prefix="sweep-", dir=None if here else shared)).absolute()
-        self.job.reports, self.job.quiet = folder, here
+    sweeper = settings.hydra.sweeper
+    if sweeper["_target_"] != f"{BASIC}sweeper.BasicSweeper":
+        raise ConfigError(f"A sweep tries all combinations, but got hydra.sweeper={sweeper['_target_']}: leave it out.")
+    words = [f"{key}={value}" for key, value in (sweeper.params or {}).items()]
+    overrides = OverridesParser.create(config_loader=loader).parse_overrides([*words, *settings.hydra.overrides.task])
+    return BasicSweeper.split_arguments(overrides, None)[0]
+
+
+def _unfinished(loader: ConfigLoader, settings: DictConfig, overview: Overview) -> list[int]:
+    """The runs to launch; a setting that does not exist in any of them is an error before the first one starts."""
+    left = []
+    looks = Looks()
+    for number, overrides in enumerate(overview.jobs):
+        config = settings_of(loader.load_sweep_config(settings, list(overrides)), overrides)
         try:
-            with _watching(folder, overview):
-                yield
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            before = finished(config, looks)
+        except UserError:
+            before = None  # the run itself will say so
+        if before:
+            overview.add(Report(number, "skipped", time.time(), note=changes_since(before[0])))
+        else:
+            left.append(number)
+    return left
+
+
+def _write_settings(settings: DictConfig) -> None:
+    folder = Path(settings.hydra.sweep.dir)
+    with writing_to(folder, "output_dir"):
+        folder.mkdir(parents=True, exist_ok=True)
+        OmegaConf.save(settings, folder / "multirun.yaml")
+
+
+def _launch(loader: ConfigLoader, settings: DictConfig, job: SweepJob, jobs: Sequence[Sequence[str]]) -> None:
+    from hydra._internal.callbacks import Callbacks
+
+    context = HydraContext(config_loader=loader, callbacks=Callbacks(settings))
+    launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
+    size = settings.hydra.sweeper.max_batch_size or len(jobs)
+    for start in range(0, len(job.numbers), size):
+        batch = job.numbers[start : start + size]
+        launcher.launch([jobs[number] for number in batch], initial_job_idx=start)
+
+
+@contextmanager
+def _watched_job(settings: DictConfig, left: Sequence[int], overview: Overview) -> Iterator[SweepJob]:
+    """What each run does, with reports to the overview: in this process directly, from others through files."""
+    overview.begin()
+    launcher = settings.hydra.launcher["_target_"]
+    if launcher == f"{BASIC}launcher.BasicLauncher":
+        yield SweepJob(left, overview.add, above=overview)
+        return
+    one_machine = "joblib" in launcher  # other launchers reach other machines, and keep a log of each run
+    shared = None if one_machine else Path(settings.hydra.sweep.dir)
+    with _report_folder(shared) as folder, _watching(folder, overview):
+        yield SweepJob(left, partial(write_report, folder), quiet=one_machine)
+
+
+@contextmanager
+def _report_folder(shared: Path | None) -> Iterator[Path]:
+    """A new folder for reports, in one that other machines share if there is one; it is removed at the end."""
+    parent = shared / ".submitit" if shared else None
+    if parent:
+        parent.mkdir(exist_ok=True)
+    folder = Path(tempfile.mkdtemp(prefix="sweep-", dir=parent)).absolute()
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
@@ -147,12 +170,12 @@ def _watching(folder: Path, overview: Overview) -> Iterator[None]:
             look()
 
 
-def _stopped(error: Exception, overview: Overview) -> None:
-    """Say of runs that were under way when the launcher stopped that they failed; if there are none, it did."""
+def _fail_runs_under_way(error: Exception, overview: Overview) -> None:
+    """Count runs that were under way when the launcher stopped as failed; if there are none, the sweep has failed."""
     reason = f"the launcher stopped ({shorten(f'{type(error).__name__}: {error}', 200)})"
     under_way = [report for report in overview.reports.values() if report.state == "running"]
     for report in under_way:
-        overview.add(replace(report, state="failed", reason=f"Under way when {reason}."))
+        overview.add(replace(report, state="failed", note=f"Under way when {reason}."))
     if not under_way:
         overview.end()
         lines = [f"Of the sweep {overview.left} runs are left, as {reason}.", *overview.failures]

@@ -1,67 +1,8 @@
 """The verbs of the command line. Heavy modules are imported by the verb that needs them."""
 
 import argparse
-import os
-import sys
 from collections.abc import Callable
 from pathlib import Path
-
-from fcl_bench.errors import ConfigError, UserError, choices
-
-SWEEP, HELP = {"-m", "--multirun"}, {"-h", "--help"}
-OPTIONS = (  # of Hydra
-    *("--cfg", "--config-dir", "--config-name", "--config-path", "--experimental-rerun", "--help", "--hydra-help"),
-    *("--info", "--multirun", "--package", "--resolve", "--run", "--shell-completion", "--version"),
-)
-
-
-def run(words: list[str]) -> None:
-    """``python -m fcl_bench OVERRIDES``: a run, or with ``-m`` a sweep, in which one failure does not stop the rest."""
-    import hydra
-
-    from fcl_bench.cli.job import Job
-    from fcl_bench.config.compose import search_path
-    from fcl_bench.config.explain import explained
-
-    _check_options(words)
-    if HELP & set(words):
-        words = ["method=afcl", *words]  # if none is given, any will do to show the settings
-    words = sorted(words, key=lambda word: word not in SWEEP | HELP)  # Hydra does not find them between settings
-    sweep = bool(SWEEP & set(words))
-    if sweep:
-        from fcl_bench.cli.sweep import install
-
-        install()
-    job = Job()
-    main = hydra.main(version_base="1.3", config_path="pkg://fcl_bench.configs", config_name="config")(job)
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # errors of composition reach explained()
-    sys.argv[1:] = [*(map(_swept, words) if sweep else words), *search_path()]
-    try:
-        with explained(VERBS):
-            main()
-    except OSError as error:  # of the file that Hydra writes about a sweep
-        raise UserError(
-            f"Cannot write {error.filename}: {error.strerror}; set output_dir= to another folder."
-        ) from error
-    if job.error:
-        raise job.error
-
-
-def _check_options(words: list[str]) -> None:
-    for word in words:
-        option = word.partition("=")[0]
-        if option.startswith("--") and option not in OPTIONS:
-            options = choices(option, OPTIONS)
-            raise ConfigError(
-                f"There is no option {option}: settings are key=value, without dashes; options are {options}."
-            )
-
-
-def _swept(word: str) -> str:
-    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
-    key, _, value = word.partition("=")
-    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
-    return f"{key}=choice({value})" if plain else word
 
 
 def list_choices(words: list[str]) -> None:

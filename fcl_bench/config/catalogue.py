@@ -1,36 +1,88 @@
 """The choices of every configuration group, read from the YAML files alone: nothing heavy is imported."""
 
+from collections.abc import Iterator
 from importlib.metadata import entry_points
 from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+import yaml
 
 GROUPS = (
-    *("method", "dataset", "backbone", "stream", "partition", "local", "transport", "logger"),
-    *("protocol", "experiment"),
+    "method",
+    "dataset",
+    "backbone",
+    "stream",
+    "partition",
+    "local",
+    "transport",
+    "logger",
+    "protocol",
+    "experiment",
 )
 
 
 def packages() -> list[str]:
-    """Packages that hold configuration: ours, and those installed third parties announce by an entry point."""
+    """Packages that hold configuration: ours, and those that installed third parties announce by an entry point."""
     return ["fcl_bench.configs", *(point.value for point in entry_points(group="fcl_bench.configs"))]
 
 
 def catalogue() -> dict[str, dict[str, str]]:
-    """For each group, name and one-line description of every choice."""
-    found: dict[str, dict[str, str]] = {group: {} for group in GROUPS}
+    """For each group, name and one-line description of every choice; that of a broken file is what is wrong with it."""
+    choices: dict[str, dict[str, str]] = {group: {} for group in GROUPS}
+    for group, file in _choice_files():
+        text = file.read_bytes().decode("utf-8", errors="replace")
+        choices[group][_name(file)] = problem(file) or _description(text)
+    return choices
+
+
+def names(group: str) -> list[str]:
+    """The choices of a group."""
+    return [_name(file) for owner, file in _choice_files() if owner == group]
+
+
+def problems() -> list[str]:
+    """A sentence for every YAML file that cannot be read."""
+    found = (problem(file) for _, file in _choice_files())
+    return [sentence for sentence in found if sentence]
+
+
+def problem(file: Traversable) -> str | None:
+    """What is wrong with a YAML file, in a sentence; None if it can be read."""
+    try:
+        yaml.safe_load(file.read_bytes().decode("utf-8"))
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        return f"{file} is not UTF-8 in line {line}: save it in that encoding."
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        return f"{file} is not valid YAML in line {line}: {error.problem}."
+    except yaml.YAMLError as error:
+        return f"{file} is not valid YAML: {' '.join(str(error).split())}."
+    return None
+
+
+def config_file(name: str) -> str | None:
+    """The text of a YAML file, such as ``method/afcl``, in the first package that has it."""
+    for package in packages():
+        file = files(package) / f"{name}.yaml"
+        if file.is_file():
+            return file.read_text(encoding="utf-8")
+    return None
+
+
+def _choice_files() -> Iterator[tuple[str, Traversable]]:
+    """Group and file of every choice, in the order of packages, groups and names."""
     for package in packages():
         for group in GROUPS:
             folder = files(package) / group
             if folder.is_dir():
                 for file in sorted(folder.iterdir(), key=lambda entry: entry.name):
                     if file.name.endswith(".yaml"):
-                        found[group][file.name.removesuffix(".yaml")] = _description(file.read_text())
-    return found
+                        yield group, file
 
 
-def config_file(name: str) -> str | None:
-    """The text of a YAML file, such as ``method/afcl``, in the first package that has it."""
-    found = (files(package) / f"{name}.yaml" for package in packages())
-    return next((file.read_text() for file in found if file.is_file()), None)
+def _name(file: Traversable) -> str:
+    return file.name.removesuffix(".yaml")
 
 
 def _description(text: str) -> str:
@@ -39,5 +91,8 @@ def _description(text: str) -> str:
     >>> _description("# @package _global_\n# The paper's settings\nx: 1")
     "The paper's settings"
     """
-    lines = (line.removeprefix("#").strip() for line in text.splitlines() if line.startswith("#"))
-    return next((line for line in lines if not line.startswith("@package")), "")
+    for line in text.splitlines():
+        comment = line.removeprefix("#").strip()
+        if line.startswith("#") and not comment.startswith("@package"):
+            return comment
+    return ""

@@ -1,4 +1,4 @@
-"""The configuration: composed by Hydra, checked against the signatures of what it names, never rewritten.
+"""The configuration: composed by Hydra, and checked against the signatures of what it names.
 
 Every node with a ``_target_`` is checked before anything is built: an unknown key is named with the closest known one,
 and each value must fit the type annotation of its parameter (pydantic reads ranges and choices from there).
@@ -8,26 +8,25 @@ import copy
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from pydoc import ErrorDuringImport, locate
 from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
 
-from hydra import compose, initialize_config_module
-from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
-from fcl_bench.config.catalogue import GROUPS, packages
+from fcl_bench.config.catalogue import GROUPS, config_file
 from fcl_bench.config.explain import explained
+from fcl_bench.config.load import load
 from fcl_bench.config.protocol import check_protocol
 from fcl_bench.config.run_id import check_method_name, method_name
 from fcl_bench.errors import ConfigError, UserError, choices
 
-ROOT: dict[str, Any] = {
+ROOT_SETTINGS: dict[str, Any] = {
     "seed": Annotated[int, Field(ge=0, lt=2**63)],
     "output_dir": Path,
     "data_dir": Path,
@@ -37,34 +36,58 @@ ROOT: dict[str, Any] = {
     "limit_test": PositiveInt | None,
     "protocol": str | None,
 }
-WHOLE = ("protocol", "experiment")  # groups that set others
-NODES = [*(group for group in GROUPS if group not in (*WHOLE, "method")), "budget", "federation", "method"]
+META_GROUPS = ("protocol", "experiment")  # they set others
+GROUP_NODES = [group for group in GROUPS if group not in (*META_GROUPS, "method")]
+NODES = [*GROUP_NODES, "budget", "federation", "method"]  # the method last, as it refers to others
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
 
 
-def search_path() -> list[str]:
-    """The override that lets Hydra find the configuration of installed third parties."""
-    return [f"hydra.searchpath=[{','.join(f'pkg://{package}' for package in packages()[1:])}]"]
-
-
 def composed(*overrides: str) -> DictConfig:
     """The configuration for some overrides, checked; what ``python -m fcl_bench OVERRIDES`` would run."""
-    GlobalHydra.instance().clear()
-    with explained(), initialize_config_module("fcl_bench.configs", version_base="1.3"):
-        config = compose("config", overrides=[*search_path(), *overrides])
+    with explained():
+        config = settings_of(load(overrides), overrides)
     check(config)
     return config
+
+
+def settings_of(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
+    """The settings of a run: a copy of what Hydra has composed for some overrides, without its own settings.
+
+    What ``training.yaml`` sets for SGD is left out if another optimizer was chosen which does not have it. What stands
+    in the overrides remains: :func:`check` will say that it does not exist.
+    """
+    settings = OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"])
+    optimizer = OmegaConf.select(settings, "method.optimizer")
+    default = OmegaConf.create(config_file("training") or "").optimizer
+    if not isinstance(optimizer, DictConfig) or optimizer.get("_target_") == default["_target_"]:
+        return settings
+    accepted = dict(parameters(_target(optimizer)))
+    with open_dict(optimizer):
+        for key, value in default.items():
+            inherited = optimizer.get(key) == value and f"method.optimizer.{key}" not in keys(overrides)
+            if inherited and key not in accepted and key not in HYDRA_KEYS:
+                del optimizer[key]
+    return settings
+
+
+def keys(overrides: Iterable[str]) -> set[str]:
+    """The settings that overrides name.
+
+    >>> sorted(keys(["seed=1", "+method.gamma=2", "~protocol"]))
+    ['method.gamma', 'protocol', 'seed']
+    """
+    return {override.partition("=")[0].lstrip("+~") for override in overrides}
 
 
 def check(config: DictConfig) -> None:
     """Raise a :class:`ConfigError` for the first value that does not fit."""
     for name in map(str, config):
-        if name not in ROOT and name not in NODES:
-            raise ConfigError(f"There is no setting '{name}'; a run has: {choices(name, [*ROOT, *NODES])}.")
-    for name, annotation in ROOT.items():
+        if name not in ROOT_SETTINGS and name not in NODES:
+            raise ConfigError(f"There is no setting '{name}'; a run has: {choices(name, [*ROOT_SETTINGS, *NODES])}.")
+    for name, annotation in ROOT_SETTINGS.items():
         _fitting(_value(config, name, name), annotation, name)
-    for name in NODES:  # the method last, as it refers to others: a wrong value is named where it was given
+    for name in NODES:  # a wrong value is named where it was given
         _check_node(_value(config, name, name), name)
     check_method_name(config)
     if config.backbone.trainable and getattr(_target(config.method), "needs_frozen_backbone", False):

@@ -18,8 +18,6 @@ from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
 from fcl_bench.federation import Exchange, Federation
 from fcl_bench.method import Method
-from fcl_bench.run.allocator import keep_freed_memory
-from fcl_bench.run.environment import forget_peak_memory
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream, manifest_files
 from fcl_bench.transport import Transport
@@ -116,8 +114,6 @@ def plan(config: DictConfig) -> Plan:
 
 def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progress]) -> Scenario:
     """Have the inputs of both halves ready on disk."""
-    keep_freed_memory()
-    forget_peak_memory()
     dataset = plan.dataset
     backbone = plan.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()

@@ -29,12 +29,13 @@ def score(method: Any, progress: Progress, memories: Memories, scenario: Scenari
     """Score the state at the end of a task by every classifier the method has."""
     test = scenario.test.tensor
     order = scenario.stream.order
+    task = scenario.stream.tasks[progress.task - 1]
     start = perf_counter()
     classifier = method.classifier(progress.state)
     seconds = perf_counter() - start
     return TaskScores(
-        predictions=predict(classifier, test, order),
-        others={name: predict(other, test, order) for name, other in other_classifiers(method, progress.state)},
+        predictions=predict(classifier, test, order, task),
+        others={name: predict(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
         personal=_personal_accuracies(method, progress, memories, scenario),
         server_seconds=seconds,
     )
@@ -54,7 +55,8 @@ def _personal_accuracies(
             accuracies.append(None)
             continue
         classifier = make(progress.state, memories.get(client, {}))
-        predictions = predict(classifier, scenario.test.tensor[torch.from_numpy(own)], scenario.stream.order)
+        inputs = scenario.test[torch.from_numpy(own)]
+        predictions = predict(classifier, inputs, scenario.stream.order, scenario.stream.tasks[progress.task - 1])
         targets = scenario.dataset.test.labels[own]
         accuracies.append(accuracy(predictions, targets, np.ones(len(own), dtype=bool)))
     return tuple(accuracies)

@@ -53,7 +53,7 @@ def summarise(
         **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
-        "environment": environment(),
+        "environment": environment(config.method["_target_"]),
         "config": OmegaConf.to_container(config, resolve=True),
     }
 

@@ -24,17 +24,17 @@ def test_a_file_or_pipe_gets_plain_unbroken_lines(tiny: Command) -> None:
     assert "eta" not in done.out
     header, table = done.out.split("\n\n")
     lines = header.splitlines()
-    assert [line.split("  ")[0] for line in lines[:5]] == ["method", "data set", "backbone", "stream", "cost"]
+    assert [line[:9].strip() for line in lines[:6]] == ["method", "data set", "backbone", "stream", "cost", "threads"]
     assert lines[1] == "data set  gaussian, 6 classes, 240 + 60 samples"
     assert len(lines[3]) > 100  # longer than a terminal of 80 columns, and in one piece
     assert re.fullmatch(r"stream    si_blurry \(tasks 3, .*, seed 1\), hash [0-9a-f]{8}", lines[3])
     assert lines[4] == "cost      3 tasks x 3 clients, rounds per task 1, 240 sample visits"
     number = r" *\d+\.\d\d"  # in percent
-    for task, line in enumerate(lines[5:], start=1):
+    for task, line in enumerate(lines[6:], start=1):
         accuracies = f"average {number}  seen {number}  whole {number}"
         assert re.fullmatch(rf"task  {task} of 3    \d classes \(\+\d\)  {accuracies}  \d+\.\d s", line)
         assert len(line) < 80
-    assert len(lines) == 5 + 3
+    assert len(lines) == 6 + 3
     assert f"average accuracy A_T (%)           │ {done.result['metrics']['average_accuracy']:>11.2f}" in table
     assert table.splitlines()[-1] == f"record: {done.folder}"
 

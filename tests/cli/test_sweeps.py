@@ -17,9 +17,9 @@ from conftest import TINY, Command, Outcome, assert_equal_runs, command, content
 from rich.console import Console
 from rich.progress import Progress
 
-from fcl_bench.cli import console, overview
+from fcl_bench.cli import console, overview, sweep
+from fcl_bench.cli.job import SweepJob
 from fcl_bench.cli.overview import Overview, Report, names, time_left
-from fcl_bench.cli.sweep import Sweeper
 from fcl_bench.config.compose import composed
 from fcl_bench.run.experiment import run
 
@@ -225,12 +225,11 @@ def test_warnings_of_other_processes_are_told_with_the_name_of_the_run(monkeypat
 def test_a_launcher_that_stops_fails_the_runs_under_way(
     tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def killed(self: Sweeper, jobs: Any, left: Any) -> None:
-        assert self.job.overview is not None
-        self.job.overview.add(Report(1, "running", time.time()))
+    def killed(loader: Any, settings: Any, job: SweepJob, jobs: Any) -> None:
+        job.report(Report(1, "running", time.time()))
         raise RuntimeError("a process\nwas killed")
 
-    monkeypatch.setattr(Sweeper, "_launch", killed)
+    monkeypatch.setattr(sweep, "_launch", killed)
     done = tiny("-m", "method=afcl", "seed=1,2,3")
     assert done.code == 1
     assert told(done)[-1].startswith("sweep: 0 of 3 done, 1 failed, 2 left, after ")
