@@ -77,10 +77,6 @@ class Entry:
         """Seconds since the last write."""
         return time.time() - self.data.stat().st_mtime
 
-    def open(self) -> np.memmap:
-        """The rows, memory-mapped; writing to them changes a private copy only."""
-        return np.memmap(self.data, self.dtype, "c", shape=self.shape)
-
     def bad_chunks(self) -> list[int]:
         """The chunks that were never written or are not as they were written."""
         chunk_bytes = CHUNK * int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
@@ -108,8 +104,8 @@ class Entry:
             file.write(checksum.data)
 
 
-def stored_array(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> np.memmap:
-    """The array in ``folder``, after computing the chunks that are missing or damaged.
+def complete_entry(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> Entry:
+    """The entry in ``folder``, after computing the chunks that are missing or damaged.
 
     The first look needs no lock, so a complete entry can be used from a read-only place.
     """
@@ -117,7 +113,7 @@ def stored_array(folder: Path, label: Label, rows: int, compute: Compute, progre
     if entry is None or entry.bad_chunks():
         with _locked(folder):
             entry = _fill(folder, label, rows, compute, progress)
-    return entry.open()
+    return entry
 
 
 def default_folder() -> Path:

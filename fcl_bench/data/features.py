@@ -17,7 +17,8 @@ import torch
 from torch import Tensor, nn
 
 from fcl_bench.backbone import BackboneConfig
-from fcl_bench.data.cache import Label, Progress, Span, stored_array
+from fcl_bench.data.cache import Label, Progress, Span, complete_entry
+from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, Samples
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.threads import threads_for
@@ -32,8 +33,8 @@ def cached_inputs(
     backbone: BackboneConfig,
     cache_dir: Path,
     progress: Progress = lambda done, total: None,
-) -> Tensor:
-    """Memory-mapped: float32 features (n, d), or uint8 images (n, 3, size, size) for a trainable backbone.
+) -> Inputs:
+    """On disk: float32 features (n, d), or uint8 images (n, 3, size, size) for a trainable backbone.
 
     What ``cache_dir`` does not have yet is computed, and ``progress`` is told (rows done, rows in all); it is not
     called when there is nothing to do.
@@ -51,11 +52,12 @@ def cached_inputs(
     name = re.sub(r"[^\w.-]+", "_", f"{dataset.name}-{half}-{backbone.name}-{key}")
     versions = {package: version(package) for package in ("torch", "torchvision", "timm")}
     label = Label(dataset.name, half, backbone.name, identity | {"versions": versions})
-    return torch.from_numpy(stored_array(cache_dir / name, label, rows, _Inputs(dataset, half, backbone), progress))
+    entry = complete_entry(cache_dir.absolute() / name, label, rows, _Computation(dataset, half, backbone), progress)
+    return Inputs(entry.data, getattr(torch, entry.dtype), entry.shape)
 
 
 @dataclass
-class _Inputs:
+class _Computation:
     """Computes rows of what clients hold.
 
     Each core has a batch of its own: where cores are shared with other programs, threads that divide one batch wait for

@@ -107,8 +107,8 @@ def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]
     forget_peak_memory()
     dataset, backbone = dealt.dataset, dealt.backbone
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
-    train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
-    test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
+    train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs")).tensor
+    test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs")).tensor
     return World(config, dataset, dealt.stream, train, test, backbone.for_methods(train))
 
 

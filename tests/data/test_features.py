@@ -16,6 +16,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +29,7 @@ from fcl_bench.backbone import BackboneConfig
 from fcl_bench.data.cache import CHUNK, clear, entries
 from fcl_bench.dataset import Dataset
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.data.features import cached_inputs
+from fcl_bench.data import features
 from fcl_bench.backbone.weights import load_network
 
 NONE = BackboneConfig("none")
@@ -68,6 +69,11 @@ def dataset(folder: Path, values: Tensor | None = None, **options: object) -> Da
     values = torch.arange(N * 3, dtype=torch.float32).view(N, 3) if values is None else values
     train, test = Half(values, folder / "train.txt", **options), Half(values[:5], folder / "test.txt")
     return Dataset("fake", ("only",), train, test, "fingerprint")
+
+
+def cached_inputs(*arguments: Any) -> Tensor:
+    """What the cache holds, as a tensor."""
+    return features.cached_inputs(*arguments).tensor
 
 
 def rows_of(*chunks: int) -> list[int]:
