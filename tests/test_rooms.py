@@ -14,7 +14,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("stream",),
     ("transport",),
     ("data", "federation"),
-    ("aggregate", "head", "learning", "method", "replay"),
+    ("aggregate", "head", "learning", "linalg", "method", "replay"),
     ("local", "losses"),
     ("averaging",),
     ("checks",),

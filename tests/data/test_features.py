@@ -26,11 +26,11 @@ from PIL import Image
 from torch import Tensor
 
 from fcl_bench.backbone import BackboneConfig
+from fcl_bench.backbone.weights import load_network
+from fcl_bench.data import features
 from fcl_bench.data.cache import CHUNK, clear, entries
 from fcl_bench.dataset import Dataset
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.data import features
-from fcl_bench.backbone.weights import load_network
 
 NONE = BackboneConfig("none")
 N = 3 * CHUNK + 10  # four chunks, the last one short
