@@ -58,13 +58,22 @@ class Dirichlet:
         if self.balance == "equal":
             counts = _fill(self._preferences(present, seed, rng), sizes, rng)
         else:
-            for _ in range(ATTEMPTS if self.priors == "fresh" and len(labels) >= self.clients else 1):
-                counts = _spread(self._preferences(present, seed, rng), sizes)
-                if counts.sum(axis=1).all():
-                    break
+            counts = self._spread_over_all(present, sizes, seed, rng)
+        owners = np.tile(np.arange(self.clients), len(sizes))  # client by client, class after class
         owner = np.empty(len(labels), dtype=np.int64)
-        owner[_by_class(classes, rng)] = np.repeat(np.tile(np.arange(self.clients), len(sizes)), counts.T.ravel())
+        owner[_by_class(classes, rng)] = np.repeat(owners, counts.T.ravel())
         return _shares(owner, self.clients)
+
+    def _spread_over_all(
+        self, present: np.ndarray, sizes: np.ndarray, seed: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Counts (clients, classes), drawn again while a client is empty, if another draw can change that."""
+        again = self.priors == "fresh" and sizes.sum() >= self.clients
+        for _ in range(ATTEMPTS if again else 1):
+            counts = _spread(self._preferences(present, seed, rng), sizes)
+            if counts.sum(axis=1).all():
+                break
+        return counts
 
     def _preferences(self, present: np.ndarray, seed: int, rng: np.random.Generator) -> np.ndarray:
         """Logarithms of gamma draws (clients, classes): Dirichlet when normalised over either axis, on any subset."""
@@ -119,11 +128,14 @@ def _fill(preferences: np.ndarray, sizes: np.ndarray, rng: np.random.Generator) 
     share for classes of nearly no preference would make clients of a tiny alpha more alike, not less.
     """
     clients = len(preferences)
-    left, counts = sizes.copy(), np.zeros(preferences.shape, dtype=np.int64)
+    quota, rest = divmod(int(sizes.sum()), clients)
+    counts = np.zeros(preferences.shape, dtype=np.int64)
+    left = sizes.copy()  # (classes,) samples that nobody has yet
     for turn, client in enumerate(rng.permutation(clients)):
-        missing = sizes.sum() // clients + (turn < sizes.sum() % clients)
+        missing = quota + (turn < rest)  # the first clients in turn take one of the rest each
         while missing:
-            taken = np.minimum(rng.multinomial(missing, _chances(preferences[client], left > 0)), left)
+            drawn = rng.multinomial(missing, _chances(preferences[client], left > 0))  # (classes,)
+            taken = np.minimum(drawn, left)
             counts[client] += taken
             left -= taken
             missing -= taken.sum()

@@ -124,9 +124,11 @@ class IidTasks:
         """Shuffle each half and cut it into equal parts."""
         if self.tasks > len(train_labels):
             raise _too_many_tasks(len(train_labels), "training samples", self.tasks)
-        halves = {"train": train_labels, "test": test_labels}
-        shuffled = [generator(seed, "stream", name).permutation(len(labels)) for name, labels in halves.items()]
-        return TemporalSplit(*(_cut(samples, _even_cuts(len(samples), self.tasks)) for samples in shuffled))
+        train = generator(seed, "stream", "train").permutation(len(train_labels))
+        test = generator(seed, "stream", "test").permutation(len(test_labels))
+        return TemporalSplit(
+            _cut(train, _even_cuts(len(train), self.tasks)), _cut(test, _even_cuts(len(test), self.tasks))
+        )
 
 
 class _TorchDraws:
@@ -135,7 +137,8 @@ class _TorchDraws:
     def __init__(self, seed: int) -> None:
         import torch
 
-        self._torch, self._generator = torch, torch.Generator().manual_seed(seed)
+        self._torch = torch
+        self._generator = torch.Generator().manual_seed(seed)
 
     def permutation(self, count: int) -> np.ndarray:
         return self._torch.randperm(count, generator=self._generator).numpy()
@@ -149,18 +152,23 @@ Draws = np.random.Generator | _TorchDraws
 
 def _deal(labels: np.ndarray, samples: np.ndarray, layout: Layout, ratio: float, draw: Draws, even: bool) -> Groups:
     """Send ``samples`` home; then each task gives its first blurry ones to a pool, which is shuffled and dealt out."""
-    tasks = len(layout[0])
+    disjoint_classes, blurry_classes = layout
+    tasks = len(disjoint_classes)
     arriving = labels[samples]
-    disjoint, blurry = ([samples[np.isin(arriving, classes)] for classes in groups] for groups in layout)
+    disjoint = [samples[np.isin(arriving, classes)] for classes in disjoint_classes]  # samples at home in each task
+    blurry = [samples[np.isin(arriving, classes)] for classes in blurry_classes]
     if even:
         given = np.array([_share(len(own), ratio) for own in blurry])
         cuts = _even_cuts(given.sum(), tasks)
     else:
         cuts = _random_cuts(_share(sum(map(len, blurry)), ratio), tasks, draw)
         given = np.diff(cuts)
-    pool = np.concatenate([own[:n] for own, n in zip(blurry, given, strict=True)])
+    pool = np.concatenate([own[:number] for own, number in zip(blurry, given, strict=True)])
     received = _cut(pool[draw.permutation(len(pool))], cuts)
-    dealt = [np.concatenate([disjoint[t], blurry[t][given[t] :], received[t]]) for t in range(tasks)]
+    dealt = []
+    for task in range(tasks):
+        stays = blurry[task][given[task] :]
+        dealt.append(np.concatenate([disjoint[task], stays, received[task]]))
     return tuple(own[draw.permutation(len(own))] for own in dealt)
 
 
