@@ -10,7 +10,7 @@ from fcl_bench.errors import UserError
 
 
 def write_atomically(path: Path, data: bytes) -> None:
-    """Write beside the target, then move into place: the old content or the new, never a part."""
+    """Write a new file, then move it to ``path``: a reader meets the old content or the new, never a part."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:

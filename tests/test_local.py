@@ -107,6 +107,7 @@ def test_accelerator_and_precision_reach_lightning(kind, name, monkeypatch):
 
     given, original = {}, getattr(L, name)
     monkeypatch.setattr(L, name, spy)
+    monkeypatch.setattr("fcl_bench.local._missing_devices", set)
     trained(kind(accelerator="cuda", precision="bf16-mixed"), epochs=1)
     assert (given["accelerator"], given["precision"], given["devices"]) == ("cuda", "bf16-mixed", 1)
 

@@ -30,9 +30,9 @@ def show_stream(words: list[str]) -> None:
     from fcl_bench.run.scenario import plan
 
     check_picture(options.out)
-    with_method = any(word.startswith("method=") for word in options.overrides)
-    config = composed(*([] if with_method else ["method=afcl"]), *options.overrides)
-    planned = plan(config)
+    named = any(word.startswith("method=") for word in options.overrides)
+    any_method = [] if named else ["method=afcl"]  # a stream does not depend on it
+    planned = plan(composed(*any_method, *options.overrides))
     stream = planned.stream
     Console(highlight=False).print(table(stream, planned.dataset.classes))
     counts = dense_counts(stream.counts, len(stream.tasks), stream.clients)
@@ -51,17 +51,19 @@ def show_cache(words: list[str]) -> None:
     from fcl_bench.run.identity import forget
 
     folder = options.cache_dir or default_folder()
+    clearing = options.action == "clear"
     total = 0
-    chosen = [entry for entry in entries(folder) if options.only in entry.folder.name]
-    for entry in chosen:
-        size, state = entry.size, "complete" if entry.complete else "partial"
+    for entry in entries(folder):
+        size = entry.size
+        state = "complete" if entry.complete else "partial"
         line = f"{size / 1e6:>10.1f} MB  {state:<8}  {entry.age / 86400:>5.1f} days  {entry.folder.name}"
-        if options.action == "list" or clear([entry]):
+        chosen = options.only in entry.folder.name
+        if chosen and (not clearing or clear([entry])):
             total += size
             print(line)
-    if options.action == "clear" and not options.only:
+    if clearing and not options.only:
         forget(folder)
-    print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
+    print(f"{total / 1e6:>10.1f} MB {'cleared from' if clearing else 'in'} {folder}")
 
 
 def show_method(words: list[str]) -> None:

@@ -1,6 +1,8 @@
 """The choices of every configuration group, read from the YAML files alone: nothing heavy is imported."""
 
+import warnings
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -23,7 +25,17 @@ GROUPS = (
 
 def packages() -> list[str]:
     """Packages that hold configuration: ours, and those that installed third parties announce by an entry point."""
-    return ["fcl_bench.configs", *(point.value for point in entry_points(group="fcl_bench.configs"))]
+    announced = [point.value for point in entry_points(group="fcl_bench.configs")]
+    return ["fcl_bench.configs", *filter(_can_be_imported, announced)]
+
+
+def _can_be_imported(package: str) -> bool:
+    try:
+        import_module(package)
+    except Exception as error:  # whatever somebody else's code does
+        warnings.warn(f"The configuration in {package} is left out: it cannot be imported ({error!r}).", stacklevel=2)
+        return False
+    return True
 
 
 def catalogue() -> dict[str, dict[str, str]]:

@@ -73,7 +73,8 @@ def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
     for problem in found.problems:
         print(f"fcl_bench: {problem}", file=sys.stderr)
     if found.interrupted:
-        print(f"fcl_bench: Interrupted runs that are left out: {found.interrupted}.", file=sys.stderr)
+        left_out = "Unfinished runs (interrupted or failed) that are left out"
+        print(f"fcl_bench: {left_out}: {found.interrupted}.", file=sys.stderr)
     if not found.runs:
         raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
     for sentence in contradictions(found.runs):

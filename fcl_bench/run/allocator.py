@@ -5,8 +5,10 @@ import gc
 import platform
 from functools import cache
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # names and numbers of glibc's mallopt()
-LARGEST_KEPT, MOST_KEPT = 1 << 26, 1 << 29  # bytes of one block; of all free ones at the end of the heap
+M_TRIM_THRESHOLD = -1  # names and numbers of glibc's mallopt()
+M_MMAP_THRESHOLD = -3
+LARGEST_KEPT = 1 << 26  # bytes of one block
+MOST_KEPT = 1 << 29  # bytes of all free blocks at the end of the heap
 
 
 @cache

@@ -1,21 +1,29 @@
 """The command line: what it says to bad input, its verbs, and Ctrl-C."""
 
+import io
 import os
 import re
 import signal
 import subprocess
 import sys
 import tarfile
+import tomllib
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import plugin
 import pytest
 import torch
 from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents
+from omegaconf import OmegaConf
 from PIL import Image
 
+import fcl_bench
+from fcl_bench.__main__ import main
 from fcl_bench.cli.verbs import VERBS
+from fcl_bench.config.compose import composed
 from fcl_bench.datasets.gaussian import Clouds, gaussian
 from fcl_bench.message import decode
 
@@ -76,6 +84,15 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     "method=fedicarl method.memory_size=0": "Expected method.memory_size to be greater than 0, but got 0.",
     "method=fedlwf method.variant=targetrepo": "Expected method.variant to be one of target_repo, corrected, but got ",
     "method=fedncm backbone.trainable=true": "Expected a frozen backbone for method=fedncm, ",
+    f"{F} method.optimizer._target_=torch.optim.Adam method.optimizer.momentum=0.9": "There is no setting "
+    "'method.optimizer.momentum'; method.optimizer has: amsgrad, betas, ",
+    "experiment=table1_cifar100": "experiment=table1_cifar100 is a sweep over method, partition.alpha, seed: "
+    "add -m, or give each of them one value.",
+    f"{A} experiment=gamma_cifar100 seed=1": "experiment=gamma_cifar100 is a sweep over method.gamma: add -m, ",
+    f"{A} --cfg": "Cannot read the options: argument --cfg/-c: expected one argument.",
+    f"{A} --cfg nothing": "Cannot read the options: argument --cfg/-c: invalid choice: 'nothing' ",
+    f"{A} -x": "There is no option -x: settings are key=value, without dashes; options are --cfg, --help, --multirun, ",
+    f"-m {A} hydra.sweeper._target_=some.One": "A sweep tries all combinations, but got hydra.sweeper=some.One: ",
     "method=scaffold method.optimizer.momentum=0.9": "SCAFFOLD needs plain SGD, but method.optimizer has momentum: ",
 }
 
@@ -90,6 +107,32 @@ def test_a_wrong_name_or_value_ends_with_one_line_and_nothing_is_written(
     assert refused.err.endswith(".\n")
     assert refused.err.count("\n") == 1
     assert not output_dir.exists()
+
+
+def test_a_device_that_is_not_there_is_named_before_anything_is_written(
+    tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    for local in ("fabric", "trainer"):
+        refused = tiny("method=finetune", f"local={local}", "local.accelerator=gpu")
+        assert refused == Outcome(
+            2,
+            "",
+            "fcl_bench: local.accelerator=gpu needs a device that PyTorch does not find on this machine: "
+            "set local.accelerator=auto.\n",
+        )
+    assert not output_dir.exists()
+
+
+@pytest.mark.parametrize("method", ["finetune", "fedprox", "fedewc", "fedicarl", "fedlwf", "scaffold", "derpp"])
+def test_a_run_that_diverges_ends_with_one_line(tiny: Command, method: str) -> None:
+    failed = tiny(f"method={method}", "method.lr=1e30", "budget.rounds=2", "budget.epochs=2")
+    assert (failed.code, failed.err) == (
+        1,
+        "fcl_bench: After task 1 the method's classifier returns scores that are not finite, so the training has "
+        "diverged: lower method.lr, or set local.gradient_clip=1.\n",
+    )
 
 
 SINGULAR = ("method=afcl", "method.gamma=0", "dataset.train_size=30", "dataset.features=40")
@@ -201,25 +244,84 @@ def test_list_names_every_choice_and_imports_nothing_heavy(tmp_path: Path) -> No
     assert not {"torch", "hydra", "numpy", "lightning"} & set(modules.split())
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
-    listing = subprocess.Popen([sys.executable, "-m", "fcl_bench", "list"], stdout=-1, stderr=-1)
-    assert listing.stdout is not None
-    assert listing.stderr is not None
-    listing.stdout.close()
-    with listing.stderr:
-        assert listing.stderr.read() == b""
-    assert listing.wait() == 1
+@pytest.mark.parametrize("word", ["list", "--help"])
+def test_a_reader_that_leaves_early_is_no_error(word: str) -> None:
+    command = subprocess.Popen([sys.executable, "-m", "fcl_bench", word], stdout=-1, stderr=-1)
+    assert command.stdout is not None
+    assert command.stderr is not None
+    command.stdout.close()
+    with command.stderr:
+        assert command.stderr.read() == b""
+    assert command.wait() == 1
 
 
 def test_help_names_groups_and_examples() -> None:
     told = command("--help")
     assert told.code == 0
-    assert all(
-        f"{group.name}: " in told.out for group in CONFIGS.iterdir() if group.is_dir() and any(group.glob("*.yaml"))
-    )
+    for group in CONFIGS.iterdir():
+        assert not group.is_dir() or f"\n{group.name}: " in told.out or not any(group.glob("*.yaml"))
     assert len(re.findall(r"^  python -m fcl_bench .*method=", told.out, re.MULTILINE)) == 3
-    assert "seed: 1" in told.out
-    assert "rounds: 20" in command("method=finetune", "--help", "seed=2").out
+    assert "\nseed: 1\n" in told.out
+    assert "rounds: ${budget.rounds}" not in told.out
+    of_a_method = command("method=finetune", "--help", "seed=2").out
+    assert "\n  rounds: ${budget.rounds}\n" in of_a_method
+    assert "\nseed: 2\n" in of_a_method
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    project = tomllib.loads((CONFIGS.parent / "pyproject.toml").read_text())["project"]
+    assert command("--version") == Outcome(0, f"fcl_bench {project['version']}\n", "")
+
+
+def test_options_may_stand_before_between_and_after_settings(tiny: Command, output_dir: Path) -> None:
+    words = ["method=afcl", "seed=2"]
+    shown = [tiny(*words[:place], "--cfg", "job", *words[place:]) for place in range(3)]
+    assert shown[0] == shown[1] == shown[2]
+    settings = OmegaConf.create(shown[0].out)
+    assert (settings.seed, settings.method.gamma, settings.output_dir) == (2, 1.0, str(output_dir))
+    assert settings == composed(*TINY, *words, f"output_dir={output_dir}", f"cache_dir={settings.cache_dir}")
+    resolved = tiny("method=finetune", "--resolve", "--cfg=job").out
+    assert "  rounds: 20\n" in resolved
+    assert "${" not in resolved
+    assert list(OmegaConf.create(tiny("method=afcl", "-c", "hydra").out)) == ["hydra"]
+    assert not output_dir.exists()
+
+
+def test_what_belongs_to_the_process_is_left_as_it_was(tiny: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["mine", "--option"])
+    monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+    show = warnings.showwarning
+    for words in (["--version"], ["-m", "method=afcl", "seed=-1"]):
+        main([*words, *TINY])
+        assert sys.argv == ["mine", "--option"]
+        assert "HYDRA_FULL_ERROR" not in os.environ
+        assert warnings.showwarning is show
+
+
+def test_a_folder_that_hides_the_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(fcl_bench, "__file__", None)  # as of a namespace package
+    assert command("--version") == Outcome(
+        1,
+        "",
+        f"fcl_bench: Python takes the folder {tmp_path}/fcl_bench for the package fcl_bench: run this in another "
+        "folder, such as that one, or write fcl-bench instead of python -m fcl_bench.\n",
+    )
+
+
+def test_a_clone_of_the_same_name_in_the_working_directory_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "fcl_bench").symlink_to(CONFIGS.parent)
+    told = subprocess.run([sys.executable, "-m", "fcl_bench", "list"], cwd=tmp_path, capture_output=True, text=True)
+    installed_as_files = "site-packages" in str(fcl_bench.__file__)  # they come before a folder without __init__.py
+    assert (told.returncode, told.stderr.count("\n")) == ((0, 0) if installed_as_files else (1, 1))
+
+
+def test_a_terminal_that_lacks_a_character_shows_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setitem(VERBS, "list", lambda words: print("50 ± 1"))
+    assert main(["list"]) == 0
+    assert terminal.buffer.getvalue() == b"50 ? 1\n"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -227,6 +329,39 @@ def test_verbs_have_help_and_refuse_what_they_do_not_know(verb: str) -> None:
     assert f"usage: python -m fcl_bench {verb}" in command(verb, "--help").out
     assert command(verb, "--nonsense").code == 2
     assert re.search(rf"^Also: .*\b{verb}\b", command("--help").out, re.MULTILINE)
+
+
+BROKEN = {
+    "broken": "# A method\n_target_: a.B\nscale: [1\n",
+    "latin": "# Die größte\n_target_: a.B\n".encode("latin-1"),
+}
+
+
+def test_a_broken_file_is_named_and_the_other_choices_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = plugin.install(tmp_path, monkeypatch, **BROKEN) / "configs" / "method"
+    of_broken = f"{folder}/broken.yaml is not valid YAML in line 4: expected ',' or ']', but got '<stream end>'."
+    of_latin = f"{folder}/latin.yaml is not UTF-8 in line 1: save it in that encoding."
+    told = command("list")
+    assert (told.code, told.err) == (0, "")
+    for name, line in {"broken": of_broken, "latin": of_latin, "nearest_mean": "Nearest mean, of a third "}.items():
+        assert f"\n  {name:<22} {line}" in told.out
+    assert "\n  finetune " in told.out
+    assert command("show", "nearest_mean").code == 0
+    for words in (["show", "broken"], ["method=broken"], ["-m", "method=latin"], ["method=latin", "--help"]):
+        assert command(*words) == Outcome(2, "", f"fcl_bench: {of_broken} {of_latin}\n")
+
+
+def test_a_package_that_cannot_be_imported_is_named_and_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = plugin.install(tmp_path, monkeypatch)
+    (folder / "__init__.py").write_text("1 / 0")
+    told = command("list")
+    assert (told.code, "nearest_mean" in told.out) == (0, False)
+    reason = "it cannot be imported (ZeroDivisionError('division by zero'))"
+    assert told.err == f"warning: The configuration in third_party.configs is left out: {reason}.\n"
 
 
 def test_stream_prints_a_table_and_saves_a_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """What a person sees: plain lines in a file or pipe, progress on a terminal."""
 
 import io
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from conftest import TINY, Command, command
 from rich.console import Console
 from rich.progress import Progress
 
-from fcl_bench.cli import console
+from fcl_bench.cli import console, header
 from fcl_bench.config.compose import composed
 from fcl_bench.run.experiment import run
 
@@ -22,8 +23,8 @@ def test_a_file_or_pipe_gets_plain_unbroken_lines(tiny: Command) -> None:
     assert "\x1b" not in done.out
     assert "\r" not in done.out
     assert "eta" not in done.out
-    header, table = done.out.split("\n\n")
-    lines = header.splitlines()
+    first, table = done.out.split("\n\n")
+    lines = first.splitlines()
     assert [line[:9].strip() for line in lines[:6]] == ["method", "data set", "backbone", "stream", "cost", "threads"]
     assert lines[1] == "data set  gaussian, 6 classes, 240 + 60 samples"
     assert len(lines[3]) > 100  # longer than a terminal of 80 columns, and in one piece
@@ -37,6 +38,39 @@ def test_a_file_or_pipe_gets_plain_unbroken_lines(tiny: Command) -> None:
     assert len(lines) == 6 + 3
     assert f"average accuracy A_T (%)           │ {done.result['metrics']['average_accuracy']:>11.2f}" in table
     assert table.splitlines()[-1] == f"record: {done.folder}"
+
+
+@pytest.mark.parametrize(
+    ("threads", "load", "busy"),
+    [(2, 0.1, False), (2, 1.0, True), (2, 5.0, True), (1, 5.0, False), (4, 0.0, True)],
+)
+def test_the_header_says_what_to_set_where_other_programs_keep_the_cores_busy(
+    monkeypatch: pytest.MonkeyPatch, threads: int, load: float, busy: bool
+) -> None:
+    """On two cores; this process has just begun."""
+    monkeypatch.setattr("torch.get_num_threads", lambda: threads)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    monkeypatch.setattr("time.process_time", lambda: 0.0)
+    hint = ", but other programs keep the cores busy: OMP_NUM_THREADS=1 may be much faster"
+    assert header._threads() == (f"{threads}{hint}" if busy else str(threads))
+
+
+@pytest.mark.parametrize(
+    ("lifetime", "used", "load", "others"),
+    [
+        (600.0, 1200.0, 2.0, 0.0),  # both cores for ten minutes: all of the load is our own
+        (600.0, 600.0, 3.0, 2.0),
+        (60.0, 60.0, 1.0, math.exp(-1)),  # after a minute the average has taken in 63 % of what we do
+    ],
+)
+def test_the_load_of_other_programs_is_what_this_process_does_not_explain(
+    monkeypatch: pytest.MonkeyPatch, lifetime: float, used: float, load: float, others: float
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: header._STARTED + lifetime)
+    monkeypatch.setattr("time.process_time", lambda: used)
+    monkeypatch.setattr("os.getloadavg", lambda: (load, 0.0, 0.0), raising=False)
+    assert header._load_of_others() == pytest.approx(others, abs=1e-3)
 
 
 def test_a_metric_that_is_undefined_is_said_to_be(tiny: Command) -> None:

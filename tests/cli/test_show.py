@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import plugin
 import pytest
 from conftest import ROOT, command
 
@@ -93,17 +94,12 @@ class Guess:
 
 
 def test_the_methods_of_installed_packages_are_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    files = {
-        "guessing/__init__.py": THIRD_PARTY,
-        "guessing/configs/__init__.py": "",
-        "guessing/configs/method/guess.yaml": "# Guess, by chance\n_target_: guessing.Guess\nscale: 1.5  # of all\n",
-        "guessing-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: guessing\nVersion: 1.0\n",
-        "guessing-1.0.dist-info/entry_points.txt": "[fcl_bench.configs]\nany_name = guessing.configs\n",
+    files: dict[str, str | bytes] = {
+        "__init__.py": THIRD_PARTY,
+        "configs/__init__.py": "",
+        "configs/method/guess.yaml": "# Guess, by chance\n_target_: guessing.Guess\nscale: 1.5  # of all\n",
     }
-    for name, content in files.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(content)
-    monkeypatch.syspath_prepend(tmp_path)
+    plugin.install_package(tmp_path, monkeypatch, "guessing", files)
     shown = command("show", "guess", "method.scale=2.5")
     assert shown.err == ""
     assert shown.out == (

@@ -6,13 +6,15 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+import plugin
 import pytest
 from conftest import TINY, Command, command
-from hydra import compose, initialize_config_module
+from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
 from fcl_bench.config.compose import build, composed, parameters
+from fcl_bench.config.load import load
 from fcl_bench.config.run_id import run_id
 from fcl_bench.errors import ConfigError
 
@@ -129,64 +131,40 @@ def test_run_id_survives_the_saved_configuration() -> None:
     assert run_id(OmegaConf.create(OmegaConf.to_yaml(config, resolve=True))) == run_id(config)
 
 
+def test_a_caller_s_own_hydra_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text("answer: 42\n")
+    with initialize_config_dir(str(tmp_path), version_base="1.3"):
+        assert composed("method=afcl").seed == 1
+        assert compose("mine").answer == 42
+    assert not GlobalHydra.instance().is_initialized()
+
+
+ADAM = "method.optimizer._target_=torch.optim.Adam"
+
+
+def test_another_optimizer_does_not_inherit_settings_that_it_does_not_have() -> None:
+    assert composed("method=finetune", ADAM).method.optimizer == {
+        "_target_": "torch.optim.Adam",
+        "_partial_": True,
+        "weight_decay": 0.0005,
+    }
+    assert composed("method=finetune", ADAM, "method.optimizer.weight_decay=0").method.optimizer.weight_decay == 0
+    assert composed("method=finetune", "method.optimizer._target_=torch.optim.RMSprop").method.optimizer.momentum == 0.9
+    with pytest.raises(
+        ConfigError, match=r"There is no setting 'method\.optimizer\.momentum'; method\.optimizer has: "
+    ):
+        composed("method=finetune", ADAM, "method.optimizer.momentum=0.9")
+
+
 def test_composed_refuses_what_the_command_line_refuses() -> None:
     with pytest.raises(ConfigError, match=r"There is no setting 'method\.gama'; method has: gamma, form, name\."):
         composed("method=afcl", "method.gama=1")
 
 
-NEAREST_MEAN = """
-from dataclasses import dataclass
-
-import torch
-from pydantic import PositiveFloat
-
-from fcl_bench import Scores
-
-
-@dataclass(frozen=True)
-class Sums:
-    totals: torch.Tensor
-
-
-class NearestMean:
-    exact = True
-
-    def __init__(self, backbone, scale: PositiveFloat):
-        self.features, self.scale = backbone.features, scale
-
-    def init(self):
-        return Sums(torch.zeros(0, self.features))
-
-    def learn(self, state, task, clients):
-        totals = torch.zeros(task.seen, self.features)
-        totals[: len(state.totals)] = state.totals
-        yield Sums(totals + sum(reply.totals for reply in clients.map(self.summarise, task.seen)))
-
-    def summarise(self, client, classes):
-        inputs, labels = client.data.tensors
-        return Sums(torch.zeros(classes, self.features).index_add_(0, labels, inputs))
-
-    def classifier(self, state):
-        return Scores(self.scale * torch.nn.functional.normalize(state.totals.double()).T).eval()
-"""
-
-
 def test_an_installed_package_adds_a_method_by_an_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny: Command
 ) -> None:
-    files = {
-        "third_party/__init__.py": "",
-        "third_party/nearest_mean.py": NEAREST_MEAN,
-        "third_party/configs/__init__.py": "",
-        "third_party/configs/method/nearest_mean.yaml": "# Nearest mean, of a third party\n"
-        "_target_: third_party.nearest_mean.NearestMean\nscale: 1.0\n",
-        "third_party-1.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: third-party\nVersion: 1.0\n",
-        "third_party-1.0.dist-info/entry_points.txt": "[fcl_bench.configs]\nany_name = third_party.configs\n",
-    }
-    for name, content in files.items():
-        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "site" / name).write_text(content)
-    monkeypatch.syspath_prepend(tmp_path / "site")
+    plugin.install(tmp_path, monkeypatch)
     assert "nearest_mean           Nearest mean, of a third party" in command("list").out
     done = tiny("method=nearest_mean", "method.scale=2")
     assert done.code == 0, done.err
@@ -195,6 +173,7 @@ def test_an_installed_package_adds_a_method_by_an_entry_point(
     wrong = tiny("method=nearest_mean", "method.scale=-2")
     assert (wrong.code, wrong.err) == (2, "fcl_bench: Expected method.scale to be greater than 0, but got -2.\n")
     assert ", joint, nearest_mean" in command().err
+    assert ", joint, scaffold, nearest_mean\n" in command("--help").out
 
 
 def test_a_run_that_follows_a_protocol_says_so(tiny: Command) -> None:
@@ -208,14 +187,26 @@ def test_a_run_that_follows_a_protocol_says_so(tiny: Command) -> None:
         composed("protocol=frozen_v1", choice(path), "dataset=cifar100", "stream.tasks=10", "seed=3")
 
 
-def test_the_paper_s_table_is_a_sweep_over_all_methods(tiny: Command) -> None:
+PAPER = {"afcl", "finetune", "fedlwf", "fedewc", "fedicarl"}  # the methods of its Table 1 that exist here
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "configs" / "experiment").glob("table1_*.yaml")), ids=choice)
+def test_the_paper_s_table_sweeps_over_its_methods_and_over_no_name_that_does_not_exist(path: Path) -> None:
+    methods = swept(path.stem)["method"].split(",")
+    end_to_end = path.stem.endswith("_end_to_end")
+    assert (PAPER - {"afcl"} if end_to_end else PAPER) <= set(methods)
+    assert set(methods) <= {file.stem for file in CONFIGS if file.parent.name == "method"}
+    assert len(set(methods)) == len(methods)
+
+
+def test_the_paper_s_table_is_a_sweep(tiny: Command) -> None:
     """With tiny data in place of the real ones; the sweep's other axes are shortened to one value each."""
     few = ("budget.rounds=1", "budget.epochs=1", "stream.tasks=3", "partition.alpha=0.5", "seed=1")
     done = tiny("-m", "experiment=table1_cifar100", "dataset=gaussian", "backbone=none", *few)
     assert done.code == 0, done.err
     records = [line for line in done.out.splitlines() if line.startswith("record: ")]
-    methods = {re.search(r"/si_blurry/(\w+)/", line)[1] for line in records}
-    assert methods == {path.stem for path in CONFIGS if path.parent.name == "method"}
+    methods = [re.search(r"/si_blurry/(\w+)/", line)[1] for line in records]
+    assert ",".join(methods) == swept("table1_cifar100")["method"]
 
 
 @pytest.mark.parametrize("name", ["cifar100", "tiny_imagenet", "imagenet_r"])
@@ -244,8 +235,4 @@ def test_the_paper_s_other_tables_are_sweeps(name: str, alpha: float) -> None:
 
 def swept(experiment: str) -> dict[str, Any]:
     """The axes of a sweep."""
-    GlobalHydra.instance().clear()
-    with initialize_config_module("fcl_bench.configs", version_base="1.3"):
-        words = ["method=afcl", f"experiment={experiment}"]
-        config = compose("config", overrides=words, return_hydra_config=True)
-    return dict(config.hydra.sweeper.params)
+    return dict(load(["method=afcl", f"experiment={experiment}"]).hydra.sweeper.params)

@@ -219,7 +219,7 @@ def test_bad_records_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
         r"The record \S+/old/result\.json has schema 0, but this version reads schema 1\.",
         r"The record \S+/thin/result\.json is damaged \(metrics: there is no average_accuracy\): remove it .*\.",
         r"There is no file or folder \S+/missing: name folders of runs, or records\.",
-        r"Interrupted runs that are left out: 1\.",
+        r"Unfinished runs \(interrupted or failed\) that are left out: 1\.",
     )
     lines = told.err.splitlines()
     assert len(lines) == len(patterns)
@@ -232,7 +232,7 @@ def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
     refused = command("leaderboard", str(tmp_path))
     assert (refused.code, refused.out) == (1, "")
     assert refused.err == (
-        "fcl_bench: Interrupted runs that are left out: 1.\n"
+        "fcl_bench: Unfinished runs (interrupted or failed) that are left out: 1.\n"
         "fcl_bench: There is no finished run to compare: name folders that hold some, such as runs.\n"
     )
     assert command("leaderboard").code == 2
