@@ -68,6 +68,8 @@ def add_legend(figure: Figure, order: Sequence[str]) -> None:
     """
     drawn = _drawn_labels(figure)
     shown = {label: drawn[label] for label in order if label in drawn}
+    if not shown:
+        return
     legend = _place_legend(figure, shown, columns=1)
     _, legend_height = _inches(figure, legend)
     if legend_height > TALLEST_LEGEND:

@@ -122,6 +122,8 @@ def _draw_curve(panel: Axes, row: Row, metric: str, style: Style) -> None:
         return
     values = np.array(seeds, dtype=float)  # (seeds, tasks), NaN where it is undefined
     mean = values.mean(axis=0)
+    if np.isnan(mean).all():
+        return
     tasks = range(1, len(mean) + 1)
     panel.plot(tasks, mean, markersize=4, **style)
     if len(seeds) > 1:

@@ -178,7 +178,7 @@ def check_room(figure: Figure, dpi: int) -> None:
 @pytest.mark.parametrize(("kind", "rows", "more"), [("curves", 30, LONG), ("pareto", 30, ""), ("retention", 2, LONG)])
 def test_a_figure_holds_the_legend_of_many_rows_with_long_names(kind: str, rows: int, more: str) -> None:
     names = [f"{LONG}_{number}{more}" for number in range(rows)]
-    ((_, figure),) = KINDS[kind](made(*(record(name) for name in names)))
+    ((_, figure),) = KINDS[kind](made(*(record(name, curves__retention=[None, 0.5, 0.25]) for name in names)))
     check_room(figure, dpi=72)
     check_room(figure, dpi=150)
     shown = [text.get_text().replace("\n", "") for text in figure.legends[0].get_texts()]
@@ -203,7 +203,8 @@ def test_a_figure_of_mixed_tables_holds_their_titles(kind: str) -> None:
 def test_rows_without_a_metric_are_left_out_of_its_plot() -> None:
     whole = record("whole", accuracy=60.0)
     bare = record("bare", accuracy=40.0)
-    boards = made(whole, bare)
+    blank = record("blank", accuracy=20.0, curves__average_accuracy=[None] * 3)
+    boards = made(whole, bare, blank)
     (lacking,) = (row for row in boards[0].rows if row.name == "bare")
     del lacking.runs[0].result["curves"]["average_accuracy"]
     lacking.scores["uplink_bytes"] = score([None])
@@ -211,8 +212,8 @@ def test_rows_without_a_metric_are_left_out_of_its_plot() -> None:
     assert [line.get_label() for line in drawn.axes[0].lines] == ["whole"]
     ((_, drawn),) = pareto(boards)
     traffic, seconds = drawn.axes
-    assert [container.get_label() for container in traffic.containers] == ["whole"]
-    assert [container.get_label() for container in seconds.containers] == ["whole", "bare"]
+    assert [container.get_label() for container in traffic.containers] == ["whole", "blank"]
+    assert [container.get_label() for container in seconds.containers] == ["whole", "bare", "blank"]
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream")])

@@ -7,14 +7,18 @@ function curveFigure(row, title, index) {
 }
 
 function curvePlot(index) {
-  const all = [...state.beside, state.row]; // the last is drawn on top
-  const rows = all.filter((row) => row.runs.every((run) => run.curves[index].length)); // a record may lack a curve
+  const rows = [...state.beside, state.row].filter((row) => hasCurve(row, index)); // the last is drawn on top
   const tasks = state.row.runs[0].matrix.length;
   return {
     traces: rows.flatMap((row) => (state.seeds === "lines" ? seedTraces : bandTraces)(row, index)),
     xaxis: { title: "task", dtick: Math.ceil(tasks / 10), range: [0.7, tasks + 0.3], showgrid: false },
     yaxis: { title: "" }, showlegend: true, margin: { l: 40, r: 10, t: 14, b: 40 },
   };
+}
+
+/** A record may lack a curve, or have one without values. */
+function hasCurve(row, index) {
+  return row.runs.every((run) => run.curves[index].some((value) => value !== null));
 }
 
 function bandTraces(row, index) {
