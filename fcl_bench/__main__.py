@@ -1,6 +1,5 @@
 """``python -m fcl_bench``: a run by default, or one of a few other verbs."""
 
-import io
 import os
 import sys
 import traceback
@@ -9,15 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import fcl_bench
+from fcl_bench.cli.plain_text import replace_missing_characters
 from fcl_bench.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command; what goes wrong becomes one sentence and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal may lack some of our characters
+    replace_missing_characters()
     try:
         with warnings.catch_warnings():
             warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)

@@ -21,6 +21,7 @@ from fcl_bench.config.compose import check, settings_of
 from fcl_bench.config.explain import explained
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically
+from fcl_bench.loggers import warn_of_unused_logger
 from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.environment import forget_peak_memory
 from fcl_bench.run.folder import finished
@@ -33,7 +34,13 @@ def carry_out(composed: DictConfig, overrides: Sequence[str], view: View) -> Non
     before = finished(config)
     if before:
         view.finished_before(*before)
-        return
+    else:
+        _run(config, overrides, view)
+    if view.skipped:
+        warn_of_unused_logger(config)
+
+
+def _run(config: DictConfig, overrides: Sequence[str], view: View) -> None:
     with explained():
         check(config)  # imports what the configuration names, and with it torch
     from fcl_bench.run.experiment import run
