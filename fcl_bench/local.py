@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from fcl_bench.errors import ConfigError, choices
 from fcl_bench.threads import numbers_per_sample, threads_for
 
-GATHERED = 1 << 24  # bytes of samples that are put in order at a time
+GATHERED = 1 << 25  # bytes of samples that are put in order at a time
 Batch = tuple[Tensor, ...]  # such as inputs and labels, all of one length
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 

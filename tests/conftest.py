@@ -25,6 +25,7 @@ from fcl_bench.transport import Transport
 from fcl_bench.transport.in_process import InProcess
 
 ROOT = Path(__file__).parents[1]
+SEED = 1  # of every course
 TINY = (
     *("dataset=gaussian", "dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60"),
     *("dataset.features=16", "stream.tasks=3", "partition.clients=3"),
@@ -161,11 +162,11 @@ def course(
     transport: Transport | None = None,
 ) -> Course:
     """Teach a method a stream."""
-    stream = make_stream(labels, labels, temporal, spatial, seed=1)
+    stream = make_stream(labels, labels, temporal, spatial, SEED)
     done = Course(stream, [], [], [])
     transport, who = transport or InProcess(), who or Participation()
     listen = done.exchanges.append
-    federation = Federation(stream, inputs, labels, lambda: method, transport, who, seed=1, on_exchange=listen)
+    federation = Federation(stream, inputs, labels, lambda: method, transport, who, SEED, on_exchange=listen)
     for progress in learn(method, federation, beginning(method)):
         if progress.between_tasks:
             done.memories.append({client: dict(memory) for client, memory in federation.memories().items()})

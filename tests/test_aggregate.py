@@ -36,6 +36,13 @@ def test_without_samples_or_answers_the_default_stays():
     assert weighted_mean([Update({"w": torch.zeros(2)}, 0)], default) is default
 
 
+def test_counted_once_every_client_has_the_same_weight_unless_it_has_no_samples():
+    updates = [Update({"w": torch.tensor([value])}, samples) for value, samples in ((1.0, 5), (3.0, 100), (50.0, 0))]
+    mean = weighted_mean([update.counted_once() for update in updates], {})
+    assert torch.equal(mean["w"], torch.tensor([2.0]))
+    assert updates[1].samples == 100
+
+
 def test_updates_are_left_alone():
     update = Update({"w": torch.ones(3)}, 2)
     weighted_mean([update, Update({"w": torch.zeros(3)}, 2)], {})

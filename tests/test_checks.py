@@ -68,16 +68,15 @@ class ListInState(NearestMean):
         return {"not a message": [1, 2]}
 
 
-class ReadsServerAttribute(NearestMean):
-    """A client that looks at what only the server's object knows."""
+class CountsCalls(NearestMean):
+    """A client that sees what the call of another one left behind."""
 
-    def learn(self, state, task, clients):
-        self.scale = 2.0
-        yield from super().learn(state, task, clients)
+    calls = 0
 
     def summarise(self, client, classes):
+        self.calls += 1
         sums = super().summarise(client, classes)
-        return Sums(sums.totals * getattr(self, "scale", 1.0), sums.counts)
+        return Sums(sums.totals * self.calls, sums.counts)
 
 
 class KeepsProgress(NearestMean):
@@ -221,7 +220,7 @@ BROKEN = [
     (NoClassifier, rules.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
     (ListInState, rules.check_builds_and_starts_with_a_message, "but got list"),
     (
-        ReadsServerAttribute,
+        CountsCalls,
         rules.check_runs_over_the_wire,
         "differs when every message passes through bytes: state.totals",
     ),

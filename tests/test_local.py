@@ -1,13 +1,17 @@
+import gc
+import weakref
+
 import lightning as L
 import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
+from fcl_bench import local
 from fcl_bench.config.compose import build, composed
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head, grown, masked_targets
-from fcl_bench.local import FabricFit, TrainerFit, shuffled
+from fcl_bench.local import FabricFit, TrainerFit, batch_sizes, shuffled
 from fcl_bench.message import snapshot
 
 
@@ -220,12 +224,105 @@ def test_batchnorm_survives_batches_of_one(kind):
     assert not torch.equal(module.network[1].weight, before["network.1.weight"])
 
 
-def test_an_epoch_visits_every_sample_once_and_no_batch_has_one():
+class Noise(Loss):
+    """Draws random numbers in its step, as dropout or replay do."""
+
+    def training_step(self, batch, batch_idx):
+        inputs, labels = batch
+        return super().training_step((inputs + 0.1 * torch.randn_like(inputs), labels), batch_idx)
+
+
+def drawn_batches():
+    for size in (8, 3, 12):
+        yield torch.randn(size, 4), torch.randint(0, 3, (size,))
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+@pytest.mark.parametrize("batches", [list, iter], ids=["list", "on the fly"])
+def test_any_batches_can_be_trained_on_one_step_for_each(kind, batches):
+    """Random numbers are drawn in the order of a plain loop: a batch, then its step."""
+    torch.manual_seed(1)
+    module, plain = Noise(), Noise()
+    plain.load_state_dict(module.state_dict())
+    torch.manual_seed(2)
+    kind(accelerator="cpu").over(module, batches(drawn_batches()))
+    torch.manual_seed(2)
+    optimizer = plain.configure_optimizers()
+    for batch in batches(drawn_batches()):
+        optimizer.zero_grad()
+        plain.training_step(batch, 0).backward()
+        optimizer.step()
+    assert torch.equal(module.network.weight, plain.network.weight)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_random_steps_of_several_epochs_come_in_the_order_of_a_plain_loop(kind):
+    torch.manual_seed(1)
+    module, plain = Noise(), Noise()
+    plain.load_state_dict(module.state_dict())
+    inputs, labels = data().tensors
+    torch.manual_seed(2)
+    kind(accelerator="cpu")(module, data(), 3, 16)
+    torch.manual_seed(2)
+    optimizer = plain.configure_optimizers()
+    for _ in range(3):
+        for positions in torch.randperm(50).split(16):
+            optimizer.zero_grad()
+            plain.training_step((inputs[positions], labels[positions]), 0).backward()
+            optimizer.step()
+    assert torch.equal(module.network.weight, plain.network.weight)
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_no_batches_are_no_training(kind):
+    module = Loss()
+    before = snapshot(module)
+    kind(accelerator="cpu").over(module, [])
+    assert torch.equal(module.network.weight, before["network.weight"])
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_a_fit_names_its_device(kind):
+    assert kind(accelerator="cpu").device == torch.device("cpu")
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+@pytest.mark.parametrize("accelerator", ["gpu", "cuda", "mps"])
+def test_an_accelerator_that_is_not_there_is_refused_at_once(kind, accelerator, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+    with pytest.raises(ConfigError, match=rf"one that this machine has, but there is no {accelerator}: set local"):
+        kind(accelerator=accelerator)
+
+
+@pytest.mark.parametrize("gathered", [1, 1000, 1 << 20])
+def test_an_epoch_visits_every_sample_once_and_no_batch_has_one(gathered, monkeypatch):
+    """Whatever is taken from the data at once: a batch, several, all."""
+    monkeypatch.setattr(local, "GATHERED", gathered)
     for samples in range(2, 70):
-        batches = shuffled(samples, 16)
-        assert sorted(torch.cat(batches).tolist()) == list(range(samples))
-        assert min(map(len, batches)) > 1
-        assert max(map(len, batches)) <= 17
+        numbers = torch.arange(samples)
+        torch.manual_seed(samples)
+        batches = list(shuffled(Tensors(numbers, 2 * numbers), 1, 16))
+        torch.manual_seed(samples)
+        assert torch.equal(torch.cat([batch for batch, _ in batches]), torch.randperm(samples))
+        assert all(torch.equal(second, 2 * first) for first, second in batches)
+        sizes = [len(batch) for batch, _ in batches]
+        assert sizes == batch_sizes(samples, 16)
+        assert min(sizes) > 1
+        assert max(sizes) <= 17
+
+
+def test_no_more_is_taken_from_the_data_at_once_than_is_allowed(monkeypatch):
+    class Watched(Tensors):
+        def __getitem__(self, positions):
+            taken.append(len(positions))
+            return super().__getitem__(positions)
+
+    monkeypatch.setattr(local, "GATHERED", 16 * 100)
+    taken = []
+    list(shuffled(Watched(torch.zeros(100, 2), torch.zeros(100, dtype=torch.int64)), 2, 8))  # 16 bytes per sample
+    assert max(taken) == 96
+    assert taken[1:] == [96, 4] * 2
 
 
 def test_threads_are_given_back():
@@ -234,11 +331,9 @@ def test_threads_are_given_back():
     assert torch.get_num_threads() == before
 
 
-def test_a_fit_does_not_keep_old_modules_alive():
-    import gc
-    import weakref
-
-    fit = FabricFit(accelerator="cpu")
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_a_fit_does_not_keep_modules_alive(kind):
+    fit = kind(accelerator="cpu")
     ghosts = []
     for _ in range(3):
         module = Loss()
@@ -246,7 +341,23 @@ def test_a_fit_does_not_keep_old_modules_alive():
         ghosts.append(weakref.ref(module))
     del module
     gc.collect()
-    assert [ghost() is None for ghost in ghosts] == [True, True, False]  # the last one may be used again
+    assert [ghost() for ghost in ghosts] == [None, None, None]
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_two_modules_can_take_turns_under_one_fit(kind):
+    fit = kind(accelerator="cpu")
+    torch.manual_seed(1)
+    one, other = Loss(), Loss(nn.Sequential(nn.Linear(4, 5), nn.Linear(5, 3)))
+    alone = Loss()
+    alone.load_state_dict(one.state_dict())
+    for turn in range(3):
+        for module in (one, other):
+            torch.manual_seed(turn)
+            fit(module, data(), 1, 16)
+        torch.manual_seed(turn)
+        kind(accelerator="cpu")(alone, data(), 1, 16)
+    assert torch.equal(one.network.weight, alone.network.weight)
 
 
 def test_a_head_takes_the_size_of_its_weights_and_keeps_old_rows_to_the_bit():

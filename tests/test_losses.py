@@ -8,7 +8,7 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fcl_bench.backbone import Backbone
-from fcl_bench.head import NearestMean, grown
+from fcl_bench.head import CosineToMeans, grown
 from fcl_bench.local import FabricFit
 from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, outputs, squared_distance
 from fcl_bench.message import snapshot
@@ -24,6 +24,22 @@ def network(classes, features=2, backbone=None):
 def normalised():
     """A backbone with BatchNorm, on features."""
     return Backbone(2, True, lambda: nn.BatchNorm1d(2))
+
+
+def test_a_loaded_network_is_a_copy_that_nothing_reaches():
+    original = network(2, backbone=normalised())
+    weights = grown(snapshot(original), 3)
+    first = original.loaded(weights).eval()
+    inputs = torch.randn(4, 2)
+    before = first(inputs)
+    original.loaded(grown(weights, 5))
+    assert len(original.head.bias) == 2
+    original.train()
+    original(inputs + 9)  # moves the statistics of BatchNorm
+    with torch.no_grad():
+        original.head.weight += 1
+        weights["head.weight"] += 1
+    assert torch.equal(first(inputs), before)
 
 
 def test_distillation_is_soft_cross_entropy_without_the_factor_of_the_squared_temperature():
@@ -48,10 +64,8 @@ def test_a_distilled_step_is_cross_entropy_and_weighted_distillation_over_the_te
 
 
 def test_without_a_teacher_it_is_plain_cross_entropy():
-    plain, distilled = (
-        CrossEntropy(network(3), torch.optim.SGD),
-        Distillation(network(3), torch.optim.SGD, weight=3.0, temperature=2.0),
-    )
+    plain = CrossEntropy(network(3), torch.optim.SGD)
+    distilled = Distillation(network(3), torch.optim.SGD, weight=3.0, temperature=2.0)
     batch = torch.randn(4, 2), torch.tensor([0, 1, 2, 1])
     assert distilled.training_step(batch, 0) == plain.training_step(batch, 0)
     distilled.load_teacher(snapshot(network(2)))
@@ -97,7 +111,7 @@ def test_outputs_are_those_of_one_large_batch():
 
 def test_the_nearest_mean_is_the_one_at_the_smallest_angle_and_unknown_classes_are_last():
     totals = torch.tensor([[10.0, 0.0], [3.0, 3.0], [0.0, 0.0]])
-    scores = NearestMean(totals, torch.tensor([2, 1, 0]))(torch.tensor([[2.0, 0.1], [1.0, 1.2], [-1.0, -1.0]]))
+    scores = CosineToMeans(totals, torch.tensor([2, 1, 0]))(torch.tensor([[2.0, 0.1], [1.0, 1.2], [-1.0, -1.0]]))
     assert scores.argmax(dim=1).tolist() == [0, 1, 0]
     assert scores[2, 1].item() == pytest.approx(-1)
     assert scores[:, 2].tolist() == [-2.0] * 3

@@ -2,37 +2,62 @@ import numpy as np
 import pytest
 import torch
 
-from fcl_bench.replay import Samples, kept, reservoir
+from fcl_bench.message import decode, encode, size
+from fcl_bench.replay import Reservoir, Samples
+
+CPU = torch.device("cpu")
 
 
 @pytest.mark.parametrize("parts", [(30,), (10, 20), (1,) * 30, (5, 0, 25)])
-def test_a_reservoir_keeps_every_sample_with_the_same_probability(parts):
-    """4,000 reservoirs of 6 out of 30: each sample is in 800 of them, give or take 5 standard deviations."""
+def test_a_reservoir_keeps_every_row_with_the_same_probability(parts):
+    """4,000 reservoirs of 6 out of 30: each row is in 800 of them, give or take 5 standard deviations."""
     torch.manual_seed(0)
     counts = np.zeros(30)
     for _ in range(4000):
-        held, seen = None, 0
+        reservoir = Reservoir()
         for part in parts:
-            slots = reservoir(6, seen, part)
-            if len(slots) and part:
-                held = kept(held, torch.arange(seen, seen + part), slots)
-            seen += part
-        assert len(set(held.tolist())) == 6
-        counts[held.numpy()] += 1
+            reservoir = reservoir.add(6, numbers=torch.arange(reservoir.seen, reservoir.seen + part))
+        assert len(set(reservoir["numbers"].tolist())) == len(reservoir) == 6
+        counts[reservoir["numbers"].numpy()] += 1
     assert np.abs(counts - 800).max() < 5 * np.sqrt(4000 * 0.2 * 0.8)
 
 
-def test_a_reservoir_that_is_not_full_keeps_everything():
-    first = kept(None, torch.tensor([4, 5]), reservoir(5, 0, 2))
-    second = kept(first, torch.tensor([6, 7]), reservoir(5, 2, 2))
-    assert second.tolist() == [4, 5, 6, 7]
-    assert len(reservoir(5, 0, 0)) == 0
+def test_columns_stay_together():
+    torch.manual_seed(0)
+    reservoir = Reservoir()
+    for start in range(0, 60, 20):
+        numbers = torch.arange(start, start + 20)
+        reservoir = reservoir.add(7, inputs=numbers[:, None].expand(-1, 3) * 2.0, labels=numbers)
+    assert torch.equal(reservoir["inputs"], reservoir["labels"][:, None].expand(-1, 3) * 2.0)
+    drawn = reservoir.draw(50, CPU)
+    assert torch.equal(drawn["inputs"], drawn["labels"][:, None].expand(-1, 3) * 2.0)
+    assert set(drawn["labels"].tolist()) == set(reservoir["labels"].tolist())
 
 
-def test_samples_join_and_are_drawn_in_pairs():
+def test_a_reservoir_that_is_not_full_keeps_everything_and_adding_leaves_the_old_one_alone():
+    first = Reservoir().add(5, labels=torch.tensor([4, 5]))
+    second = first.add(5, labels=torch.tensor([6, 7]))
+    assert second["labels"].tolist() == [4, 5, 6, 7]
+    assert first["labels"].tolist() == [4, 5]
+    assert (first.seen, second.seen) == (2, 4)
+    assert len(Reservoir()) == 0
+    assert Reservoir().add(5, labels=torch.tensor([])) == Reservoir()
+
+
+def test_old_rows_are_filled_up_where_new_ones_are_longer():
+    first = Reservoir().add(5, logits=torch.tensor([[1.0, 2.0]]))
+    second = first.add(5, logits=torch.tensor([[3.0, 4.0, 5.0]]))
+    assert second["logits"].tolist() == [[1, 2, 0], [3, 4, 5]]
+
+
+def test_a_reservoir_is_a_message():
+    reservoir = Reservoir().add(5, inputs=torch.ones(2, 3), labels=torch.tensor([0, 1]))
+    assert encode(decode(encode(reservoir))) == encode(reservoir)
+    assert size(reservoir) == 8 + 2 * 3 * 4 + 2 * 8
+
+
+def test_samples_join():
     one, two = (Samples(torch.full((3, 2), float(label)), torch.full((3,), label)) for label in (1, 2))
     both = one + two
     assert both.labels.tolist() == [1, 1, 1, 2, 2, 2]
-    inputs, labels = both.drawn(50, torch.device("cpu"))
-    assert torch.equal(inputs, labels[:, None].expand(-1, 2).float())
-    assert set(labels.tolist()) == {1, 2}
+    assert both.inputs[:, 0].tolist() == [1, 1, 1, 2, 2, 2]

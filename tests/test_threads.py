@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from fcl_bench.threads import SMALL, threads_for, work
+from fcl_bench.threads import SMALL, numbers_per_sample, one_thread, threads_for
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def test_small_work_has_one_thread_and_large_work_all_that_were_set_outside(thre
         assert torch.get_num_threads() == 1
         with threads_for(SMALL):
             assert torch.get_num_threads() == 3
-            with threads_for(0):
+            with one_thread():
                 assert torch.get_num_threads() == 1
             assert torch.get_num_threads() == 3
         assert torch.get_num_threads() == 1
@@ -30,16 +30,16 @@ def test_small_work_has_one_thread_and_large_work_all_that_were_set_outside(thre
 
 
 def test_threads_are_given_back_after_a_failure(three_threads):
-    with pytest.raises(KeyError), threads_for(0):
+    with pytest.raises(KeyError), one_thread():
         raise KeyError
     assert torch.get_num_threads() == 3
     with threads_for(SMALL):
         assert torch.get_num_threads() == 3
 
 
-def test_a_convolution_is_work_at_every_pixel():
-    assert work(nn.Linear(10, 5)) == 55
-    assert work(nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Linear(1, 1))) > 1000 * (108 + 2)
+def test_a_convolution_meets_its_numbers_at_every_pixel():
+    assert numbers_per_sample(nn.Linear(10, 5)) == 55
+    assert numbers_per_sample(nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.Linear(1, 1))) > 1000 * (108 + 2)
 
 
 ALLOCATION = """

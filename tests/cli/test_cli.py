@@ -25,7 +25,7 @@ from fcl_bench.__main__ import main
 from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import composed
 from fcl_bench.datasets.gaussian import Clouds, gaussian
-from fcl_bench.message import decode
+from fcl_bench.run.checkpoint import decoded
 
 CONFIGS = Path(__file__).parents[2] / "configs"
 A = "method=afcl"
@@ -146,7 +146,7 @@ def test_least_squares_without_enough_data_takes_the_minimum_norm_solution_and_s
     train, test = (half.read(np.arange(len(half.labels))).double().numpy() for half in (data.train, data.test))
     order = np.load(done.folder / "stream.npz")["order"]  # all 30 samples are dealt by the end
     expected = np.linalg.lstsq(train, (data.train.labels[:, None] == order).astype(float), rcond=None)[0]
-    state = decode((done.folder / "checkpoint" / "checkpoint.safetensors").read_bytes()).state
+    state = decoded((done.folder / "checkpoint" / "checkpoint.safetensors").read_bytes()).progress.state
     np.testing.assert_allclose(state.weights, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(done.predictions[-1], order[(test @ expected).argmax(axis=1)])
 

@@ -5,10 +5,10 @@ from functools import partial
 import pytest
 from omegaconf import OmegaConf
 
+from fcl_bench.checks import Sandbox
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.config.compose import build, composed
 from fcl_bench.message import encode
-from fcl_bench.trial import Trial
 
 TRAINING = [name for name in catalogue()["method"] if "rounds" in composed(f"method={name}").method]
 
@@ -26,7 +26,7 @@ def test_fabric_and_trainer_give_the_same_weights(name, trainable):
         ).method
         for local in ("fabric", "trainer")
     )
-    one, other = (Trial(partial(build, node), trainable).run().state for node in (fabric, trainer))
+    one, other = (Sandbox(partial(build, node), trainable).run().state for node in (fabric, trainer))
     assert encode(one) == encode(other)
 
 

@@ -6,41 +6,18 @@ import numpy as np
 import pytest
 import torch
 from conftest import course
+from making import INPUTS, LABELS, accuracy_on_the_first_task, learned, make, room_for_both, sgd, with_head
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fcl_bench.backbone import Backbone
-from fcl_bench.head import grown
-from fcl_bench.local import FabricFit
-from fcl_bench.losses import Network
-from fcl_bench.message import encode, size, snapshot
+from fcl_bench import Backbone, Network, snapshot
+from fcl_bench.message import encode, size
 from fcl_bench.methods.fedewc import Elastic, FedEWC, Global, linear_fisher, sampled_fisher
 from fcl_bench.methods.finetune import Finetune
-from fcl_bench.partition import Dirichlet, Iid
-from fcl_bench.temporal import Disjoint, SiBlurry
+from fcl_bench.partition import IidClients
+from fcl_bench.temporal import Disjoint
 
-LABELS = np.arange(120) % 6
-RANDOM = torch.Generator().manual_seed(0)
-INPUTS = torch.randn(120, 5, generator=RANDOM) + 2 * torch.randn(6, 5, generator=RANDOM)[LABELS]
 COLUMNS = torch.tensor([0, 2, 3, 5])
-
-
-def sgd(parameters, lr, weight_decay=0.01):
-    return torch.optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=weight_decay)
-
-
-def make(kind=FedEWC, features=5, **settings):
-    own = {"fit": FabricFit(accelerator="cpu"), "optimizer": sgd, "rounds": 2, "epochs": 2, "lr": 0.1}
-    return kind(Backbone(features), **own | settings)
-
-
-def learned(method, spatial=None, temporal=None):
-    return course(method, INPUTS, LABELS, temporal or SiBlurry(3), spatial or Dirichlet(3, alpha=0.5))
-
-
-def with_head(network, classes):
-    torch.manual_seed(0)
-    return network.loaded(grown(snapshot(network), classes)).eval()
 
 
 def images():
@@ -48,7 +25,7 @@ def images():
         torch.manual_seed(1)
         return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
-    network = with_head(Network(Backbone(4, True, build)), 6)
+    network = with_head(Network(Backbone(4, True, build)), 6).eval()
     network.backbone[1].running_mean += torch.randn(4)
     return network, torch.randn(70, 3, 6, 6)
 
@@ -88,9 +65,11 @@ def test_the_fisher_of_any_network_is_that_of_brute_force_and_leaves_batchnorm_a
 
 def test_the_penalty_pulls_the_local_model_as_a_hand_worked_quadratic():
     """With penalty 4, the gradient gains 4 F (w - w*) for what is remembered, and nothing for a new row."""
-    method = make(penalty=4.0)
+    method = make(FedEWC, penalty=4.0)
+    loss_module = method.averaging.loss
+    network = loss_module.network
     weights = {"head.weight": torch.arange(15.0).view(3, 5) / 10, "head.bias": torch.ones(3)}
-    network = method.loss.network.loaded(weights)
+    network.load_state_dict(weights)
     anchor = {"head.weight": torch.zeros(2, 5), "head.bias": torch.zeros(2)}
     fisher = {"head.weight": torch.full((2, 5), 0.5), "head.bias": torch.tensor([0.25, 100.0])}
     batch = INPUTS[:9], torch.arange(9) % 3
@@ -98,7 +77,7 @@ def test_the_penalty_pulls_the_local_model_as_a_hand_worked_quadratic():
     for remembered in (None, Global(anchor, fisher)):
         method.remind(remembered, lr=0.1)
         network.zero_grad()
-        loss = method.loss.training_step(batch, 0)
+        loss = loss_module.training_step(batch, 0)
         loss.backward()
         gradients.append((network.head.weight.grad.clone(), network.head.bias.grad.clone(), loss.item()))
     weight, bias, value = (new - old for old, new in zip(*gradients, strict=True))
@@ -109,7 +88,7 @@ def test_the_penalty_pulls_the_local_model_as_a_hand_worked_quadratic():
 
 
 def test_the_server_takes_the_mean_over_all_samples_and_adds_it_to_what_it_knows():
-    done = learned(make(decay=0.5, ce_scope="seen"))
+    done = learned(make(FedEWC, decay=0.5, ce_scope="seen"))
     previous = {}
     for task, state in enumerate((done.states[2], done.states[5], done.states[8])):
         seen = done.stream.tasks[task].seen
@@ -126,7 +105,7 @@ def test_the_server_takes_the_mean_over_all_samples_and_adds_it_to_what_it_knows
 
 
 def test_importance_and_anchor_go_down_once_per_task():
-    done = learned(make())
+    done = learned(make(FedEWC))
     names = [(exchange.task, exchange.function) for exchange in done.exchanges]
     assert names[:3] == [(0, "train"), (0, "train"), (0, "fisher")]
     assert names[3:7] == [(1, "keep"), (1, "train"), (1, "train"), (1, "fisher")]
@@ -135,10 +114,9 @@ def test_importance_and_anchor_go_down_once_per_task():
 
 
 def test_without_a_penalty_it_is_finetune():
-    settings = {"batch_size": 1000}
-    one = learned(make(Finetune, **settings)).states[-1].weights
-    two = learned(make(penalty=0.0, **settings)).states[-1].weights
-    three = learned(make(penalty=1.0, **settings)).states[-1].weights
+    one = learned(make(Finetune, batch_size=1000)).states[-1]
+    two = learned(make(FedEWC, batch_size=1000, penalty=0.0)).states[-1].weights
+    three = learned(make(FedEWC, batch_size=1000, penalty=1.0)).states[-1].weights
     torch.testing.assert_close(one, two, rtol=1e-5, atol=1e-6)
     assert not torch.allclose(one["head.weight"], three["head.weight"], rtol=1e-3)
 
@@ -146,33 +124,29 @@ def test_without_a_penalty_it_is_finetune():
 def test_the_published_variant_is_finetune_without_weight_decay():
     """Bit for bit, with clients of one size: its penalty never reaches the weights that are trained."""
     bare = make(Finetune, optimizer=partial(sgd, weight_decay=0))
-    published = make(variant="target_repo", penalty=1000.0)
-    one, two = (learned(method, Iid(3), Disjoint(2)) for method in (bare, published))
-    assert encode(one.states[-1].weights) == encode(two.states[-1].weights)
-    assert two.states[-1].importance == {}
+    published = make(FedEWC, variant="target_repo", penalty=1000.0)
+    one, two = (learned(method, IidClients(3), Disjoint(2)).states[-1] for method in (bare, published))
+    assert encode(one) == encode(two.weights)
+    assert two.importance == {}
 
 
 def test_the_published_variant_moves_the_statistics_of_batchnorm_once_more_per_round():
     backbone = Backbone(5, True, lambda: nn.BatchNorm1d(5))
-    own = {"fit": FabricFit(accelerator="cpu"), "optimizer": sgd, "rounds": 1, "epochs": 1, "batch_size": 1000}
-    counts = []
-    for kind, settings in ((Finetune, {}), (FedEWC, {"variant": "target_repo"})):
-        done = course(kind(backbone, **own, **settings), INPUTS, LABELS, Disjoint(1), Iid(2))
-        counts.append(int(done.states[-1].weights["backbone.num_batches_tracked"]))
-    assert counts == [1, 2]
+    once = {"rounds": 1, "epochs": 1, "batch_size": 1000}
+    plain = learned(make(Finetune, backbone, **once), IidClients(2), Disjoint(1)).states[-1]
+    published = learned(make(FedEWC, backbone, variant="target_repo", **once), IidClients(2), Disjoint(1)).states[-1]
+    assert int(plain["backbone.num_batches_tracked"]) == 1
+    assert int(published.weights["backbone.num_batches_tracked"]) == 2
 
 
 def test_it_forgets_less_than_finetune():
-    """Two tasks of three classes in twenty dimensions, where there is room for both."""
-    inputs = 3 * torch.eye(20)[LABELS] + torch.randn(120, 20, generator=torch.Generator().manual_seed(0))
-    old = {}
-    for kind, settings in ((Finetune, {}), (FedEWC, {"penalty": 100.0})):
-        method = make(kind, 20, ce_scope="seen", rounds=10, epochs=3, **settings)
-        done = course(method, inputs, LABELS, Disjoint(2), Iid(2))
-        first = np.isin(done.stream.number[LABELS], (0, 1, 2))
-        right = torch.from_numpy(done.stream.number[LABELS])[first]
-        old[kind] = float((method.classifier(done.states[-1])(inputs[first]).argmax(dim=1) == right).float().mean())
-    assert old[FedEWC] > old[Finetune] + 0.05, old
+    inputs = room_for_both()
+    right = {}
+    for kind in (Finetune, FedEWC):
+        method = make(kind, Backbone(20), ce_scope="seen", rounds=10, epochs=3, penalty=100.0)
+        done = course(method, inputs, LABELS, Disjoint(2), IidClients(2))
+        right[kind] = accuracy_on_the_first_task(method, inputs, done)
+    assert right[FedEWC] > right[Finetune] + 0.05, right
 
 
 def test_elastic_is_plain_cross_entropy_while_nothing_is_remembered():

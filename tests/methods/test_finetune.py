@@ -1,17 +1,22 @@
-import math
+"""Finetune, and with it federated averaging: rounds, schedules, the growing head, the classes in the softmax."""
 
+import math
+from dataclasses import replace
+from types import SimpleNamespace
+
+import making
 import numpy as np
 import pytest
 import torch
 from conftest import course
+from making import accuracy, server_random, sgd
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fcl_bench.backbone import Backbone
-from fcl_bench.errors import ConfigError
-from fcl_bench.local import FabricFit, shuffled
+from fcl_bench import ConfigError, Task, Update
+from fcl_bench.local import shuffled
 from fcl_bench.methods.finetune import Finetune
-from fcl_bench.partition import Dirichlet, Iid
+from fcl_bench.partition import Dirichlet, IidClients
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import Disjoint
 
@@ -20,13 +25,8 @@ LABELS = np.arange(SAMPLES) % 4
 INPUTS = torch.randn(SAMPLES, FEATURES, generator=torch.Generator().manual_seed(0)) + 3 * torch.eye(4, FEATURES)[LABELS]
 
 
-def sgd(parameters, lr):
-    return torch.optim.SGD(parameters, lr=lr, momentum=0.9, weight_decay=0.01)
-
-
 def finetune(**settings):
-    own = {"fit": FabricFit(accelerator="cpu"), "optimizer": sgd, "rounds": 3, "epochs": 2, "lr": 0.1}
-    return Finetune(Backbone(FEATURES), **own | settings)
+    return making.make(Finetune, **{"rounds": 3} | settings)
 
 
 def learned(method, partition, tasks=2):
@@ -37,7 +37,7 @@ def learned(method, partition, tasks=2):
 def start() -> nn.Linear:
     """The head before the first round: Kaiming-uniform rows with gain 1, no bias, from the server's seed."""
     network, bound = nn.Linear(FEATURES, 4), math.sqrt(3 / FEATURES)
-    torch.manual_seed(0)
+    server_random()
     with torch.no_grad():
         network.weight.copy_(torch.empty(4, FEATURES).uniform_(-bound, bound))
         network.bias.zero_()
@@ -46,9 +46,9 @@ def start() -> nn.Linear:
 
 def test_one_client_one_batch_is_plain_gradient_descent():
     """With one client and full batches there is no randomness left: each round is momentum SGD from zero momentum."""
-    _, states = learned(finetune(batch_size=1000), Iid(1), tasks=1)
+    _, states = learned(finetune(batch_size=1000), IidClients(1), tasks=1)
     network = start()
-    stream = make_stream(LABELS, LABELS, Disjoint(1), Iid(1), seed=1)
+    stream = make_stream(LABELS, LABELS, Disjoint(1), IidClients(1), seed=1)
     labels = torch.from_numpy(stream.number[LABELS])
     for state in states:
         optimizer = sgd(network.parameters(), 0.1)
@@ -56,7 +56,7 @@ def test_one_client_one_batch_is_plain_gradient_descent():
             optimizer.zero_grad()
             cross_entropy(network(INPUTS), labels).backward()
             optimizer.step()
-        torch.testing.assert_close(state.weights["head.weight"], network.weight.detach(), rtol=1e-5, atol=1e-6)
+        torch.testing.assert_close(state["head.weight"], network.weight.detach(), rtol=1e-5, atol=1e-6)
 
 
 def test_a_round_is_the_weighted_mean_of_what_the_clients_train():
@@ -75,16 +75,15 @@ def test_a_round_is_the_weighted_mean_of_what_the_clients_train():
         sizes.append(len(indices))
         weights.append(network.weight.detach() * len(indices))
     assert len(set(sizes)) > 1
-    torch.testing.assert_close(state.weights["head.weight"], sum(weights) / sum(sizes), rtol=1e-5, atol=1e-6)
+    torch.testing.assert_close(state["head.weight"], sum(weights) / sum(sizes), rtol=1e-5, atol=1e-6)
 
 
 def test_ce_scope_task_gives_old_rows_no_gradient_but_seen_pushes_them_down():
     results = {}
     for scope in ("task", "seen", "local"):
-        method = finetune(ce_scope=scope)
-        method.loss.optimizer = torch.optim.SGD  # without weight decay, which shrinks all rows
-        _, states = learned(method, Iid(2))
-        first, last = states[2].weights["head.bias"], states[-1].weights["head.bias"]
+        method = finetune(ce_scope=scope, optimizer=torch.optim.SGD)  # without weight decay, which shrinks all rows
+        _, states = learned(method, IidClients(2))
+        first, last = states[2]["head.bias"], states[-1]["head.bias"]
         results[scope] = (last[: len(first)] - first).abs().max()
     assert results["task"] == 0
     assert results["local"] == 0
@@ -92,8 +91,8 @@ def test_ce_scope_task_gives_old_rows_no_gradient_but_seen_pushes_them_down():
 
 
 def test_the_head_grows_by_registration():
-    _, states = learned(finetune(), Iid(2))
-    assert [len(state.weights["head.bias"]) for state in states] == [2] * 3 + [4] * 3
+    _, states = learned(finetune(), IidClients(2))
+    assert [len(state["head.bias"]) for state in states] == [2] * 3 + [4] * 3
 
 
 @pytest.mark.parametrize(
@@ -112,26 +111,52 @@ def test_schedules(schedule, lr_end, rates):
 
 @pytest.mark.parametrize("samples", [1, 2, 15, 16, 17, 18, 32, 33])
 def test_the_number_of_steps_is_that_of_the_loop(samples):
-    averaging = finetune(batch_size=16, epochs=3).averaging
-    assert averaging.steps(samples) == 3 * len(shuffled(samples, 16))
+    for batch_size in (1, 16):
+        averaging = finetune(batch_size=batch_size, epochs=3).averaging
+        data = torch.utils.data.TensorDataset(torch.zeros(samples, 1))
+        assert averaging.steps(samples) == len(list(shuffled(data, 3, batch_size)))
 
 
 def test_momentum_does_not_outlive_a_client_call():
     """Two rounds of one epoch differ from one round of two epochs, which keeps its momentum."""
-    _, two = learned(finetune(rounds=2, epochs=1, batch_size=1000), Iid(1), tasks=1)
-    _, one = learned(finetune(rounds=1, epochs=2, batch_size=1000), Iid(1), tasks=1)
-    assert not torch.allclose(two[-1].weights["head.weight"], one[-1].weights["head.weight"], rtol=1e-3)
+    _, two = learned(finetune(rounds=2, epochs=1, batch_size=1000), IidClients(1), tasks=1)
+    _, one = learned(finetune(rounds=1, epochs=2, batch_size=1000), IidClients(1), tasks=1)
+    assert not torch.allclose(two[-1]["head.weight"], one[-1]["head.weight"], rtol=1e-3)
 
 
 def test_it_forgets():
     """On disjoint tasks with a shared softmax over the task only, the first task's accuracy falls."""
     method = finetune(ce_scope="seen", rounds=10)
-    stream, states = learned(method, Iid(2))
+    stream, states = learned(method, IidClients(2))
     old = np.isin(stream.number[LABELS], (0, 1))
     labels = torch.from_numpy(stream.number[LABELS])[old]
-    after = [float((method.classifier(states[i])(INPUTS[old]).argmax(1) == labels).float().mean()) for i in (9, -1)]
-    assert after[0] > 0.9
-    assert after[1] < after[0] - 0.3
+    before, after = (accuracy(method, states[position], INPUTS[old], labels) for position in (9, -1))
+    assert before > 0.9
+    assert after < before - 0.3
+
+
+def test_a_resumed_task_goes_on_with_the_next_round():
+    """Two clients that add nothing: of four rounds on a cosine, those after the second are left."""
+    received = []
+
+    def replies(train, round_):
+        received.append(round_)
+        return [Update(round_.weights, samples) for samples in (1, 2)]
+
+    method = finetune(rounds=4, schedule="cosine", lr=0.1)
+    task = Task(index=0, registrations=(), known=(), new=(0, 1), seen=2)
+    (state, *_) = method.learn(method.init(), task, SimpleNamespace(map=replies))
+    assert len(received) == 4
+    resumed = list(method.learn(state, replace(task, yielded=2), SimpleNamespace(map=replies)))
+    assert len(resumed) == 2
+    assert [sent.lr for sent in received[4:]] == pytest.approx([0.05, 0.0146447], rel=1e-5)
+    assert torch.equal(received[4].weights["head.weight"], state["head.weight"])
+
+
+def test_a_name_that_the_loss_does_not_declare_is_refused():
+    loss = finetune().averaging.loss
+    with pytest.raises(TypeError, match="Expected CrossEntropy to declare ancor as an annotated class attribute"):
+        loss.assign(ancor=1.0)
 
 
 def test_an_impossible_optimizer_is_refused_at_once():

@@ -1,35 +1,30 @@
+"""Joint against scikit-learn."""
+
+import making
 import numpy as np
 import pytest
 import torch
+from conftest import course
 from sklearn.linear_model import Ridge
 
-from fcl_bench.backbone import Backbone
-from fcl_bench.errors import ConfigError
-from fcl_bench.federation import Federation, Participation
+from fcl_bench import Backbone, ConfigError
 from fcl_bench.local import TrainerFit
 from fcl_bench.methods.joint import Joint
 from fcl_bench.partition import Dirichlet
-from fcl_bench.stream import make_stream
 from fcl_bench.temporal import SiBlurry
-from fcl_bench.transport.in_process import InProcess
 
 LABELS = np.arange(200) % 5
 INPUTS = torch.randn(200, 8, generator=torch.Generator().manual_seed(0)) + 4 * torch.eye(5, 8)[LABELS]
 
 
-def joint(**settings):
-    return Joint(Backbone(8), TrainerFit(accelerator="cpu"), torch.optim.SGD, **settings)
+def joint(backbone=Backbone(8), **settings):
+    trainer = TrainerFit(accelerator="cpu")
+    return making.make(Joint, backbone, **{"fit": trainer, "optimizer": torch.optim.SGD, "epochs": 20} | settings)
 
 
 def learned(method):
-    stream = make_stream(LABELS, LABELS, SiBlurry(3), Dirichlet(4, alpha=0.2), seed=1)
-    federation = Federation(stream, INPUTS, LABELS, lambda: method, InProcess(), Participation(), seed=1)
-    state, states = method.init(), []
-    for task in stream.tasks:
-        torch.manual_seed(task.index)
-        for state in method.learn(state, task, federation.open(method, task)):
-            states.append(state)
-    return stream, states
+    done = course(method, INPUTS, LABELS, SiBlurry(3), Dirichlet(4, alpha=0.2))
+    return done.stream, done.states
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5, 10.0])
@@ -55,4 +50,4 @@ def test_ridge_needs_frozen_features():
     with pytest.raises(
         ConfigError, match=r"Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true"
     ):
-        Joint(Backbone(8, trainable=True), TrainerFit(), torch.optim.SGD)
+        joint(Backbone(8, trainable=True))

@@ -26,7 +26,7 @@ FILES = {
 }
 COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
-    *("stored_bytes", "peak_memory_mb"),
+    *("stored_bytes", "peak_memory_mb", "wall_seconds"),
 }
 QUICK = ("method=finetune", "method.rounds=2", "method.epochs=1")
 
@@ -142,7 +142,7 @@ def test_a_checkpoint_is_safetensors_and_json(afcl_run: Outcome) -> None:
     with safe_open(path, "np") as tensors:
         structure = json.loads(tensors.metadata()["message"])
         shapes = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
-    assert structure["dataclass"] == "fcl_bench.run.summary:Checkpoint"
+    assert "fcl_bench.run" not in json.dumps(structure)  # no class of the harness, so those may move
     assert (3, 60) in shapes  # predictions
     assert (16, 6) in shapes  # AFCL's weights
 
