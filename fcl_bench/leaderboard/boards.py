@@ -12,7 +12,8 @@ from fcl_bench.leaderboard.statistics import Comparison, Score, compared, holm, 
 from fcl_bench.leaderboard.titles import HEADING, heading, natural, text, unique_names
 
 T = TypeVar("T")
-Role = Literal["competitor", "other classifier", "oracle"]  # only competitors are ranked and compared
+Role = Literal["competitor", "other classifier", "oracle"]
+ROLES: tuple[Role, ...] = ("competitor", "other classifier", "oracle")  # only the first are ranked and compared
 OTHER_CLASSIFIER = "other_classifier"
 
 NETWORK = ("backbone.weights", "backbone.input_size")
@@ -30,7 +31,7 @@ class Row:
     name: str  # with the settings in which it differs from other rows of its method
     runs: tuple[Run, ...]  # one per draw, by seed
     scores: dict[str, Score]  # by metric, in the units of the record
-    comparison: Comparison | None  # with the best row; None for the best itself and for who does not compete
+    comparison: Comparison | None  # with the best row; None for the best itself and for rows that do not compete
 
     @property
     def method(self) -> str:

@@ -95,7 +95,10 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         help=f"one of {', '.join(COLUMNS)}, or any other metric of the records",
     )
     parser.add_argument(
-        "--columns", default=",".join(SHOWN), metavar="METRICS", help="to show, with commas between them"
+        "--columns",
+        default=",".join(SHOWN),
+        metavar="METRICS",
+        help="to show, with commas between them",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
     parser.add_argument("--against", choices=PAPER, help="put the AFCL paper's figures beside ours")

@@ -18,29 +18,30 @@ def latex(boards: Sequence[Board]) -> str:
     The best is bold, the second underlined; Improve says by how much of the second the best is better. Other
     classifiers of a method and oracles come last, unranked.
     """
-    leading = distinguishing_keys(boards)
+    conditions = distinguishing_keys(boards)
     ranked = by_mean(boards, "competitor")[::-1]
+    others = by_mean(boards, "other classifier")
     oracles = by_mean(boards, "oracle")
-    unranked = [*by_mean(boards, "other classifier"), *oracles]
-    titles = [SYMBOLS.get(key, escaped(key)) for key in leading]
-    titles += [*map(escaped, ranked), "Improve"]
-    titles += [f"{escaped(name)} (oracle)" if name in oracles else escaped(name) for name in unranked]
-    caption = f"{escaped(column(boards[0].sort).title)}: mean and standard deviation over seeds"
-    alignment = "l" * len(leading) + "r" * (len(titles) - len(leading))
-    tabular = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", _line(titles), r"\midrule"]
-    tabular += [_line(_cells(board, leading, ranked, unranked)) for board in boards]
-    tabular += [r"\bottomrule", r"\end{tabular}"]
-    if len(titles) > MOST_COLUMNS:
-        tabular = [r"\resizebox{\linewidth}{!}{%", *tabular, "}"]
-    lines = [
-        r"% \usepackage{booktabs,graphicx}",
-        r"\begin{table}[t]",
-        r"\centering",
-        rf"\caption{{{caption}; best bold, second underlined.}}",
-        *tabular,
-        r"\end{table}",
+    titles = [
+        *(SYMBOLS.get(key, escaped(key)) for key in conditions),
+        *map(escaped, ranked),
+        "Improve",
+        *map(escaped, others),
+        *(f"{escaped(name)} (oracle)" for name in oracles),
     ]
-    return "\n".join([*lines, ""])
+    alignment = "l" * len(conditions) + "r" * (len(titles) - len(conditions))
+    lines = [
+        rf"\begin{{tabular}}{{{alignment}}}",
+        r"\toprule",
+        _line(titles),
+        r"\midrule",
+        *(_line(_cells(board, conditions, ranked, others + oracles)) for board in boards),
+        r"\bottomrule",
+        r"\end{tabular}",
+    ]
+    if len(titles) > MOST_COLUMNS:
+        lines = [r"\resizebox{\linewidth}{!}{%", *lines, "}"]
+    return "\n".join(_in_table(lines, column(boards[0].sort).title))
 
 
 def escaped(words: str) -> str:
@@ -61,16 +62,35 @@ def improvement(best: float, second: float) -> float | None:
     return 100 * abs(best - second) / abs(second) if second else None
 
 
+def _in_table(tabular: Sequence[str], metric: str) -> list[str]:
+    caption = f"{escaped(metric)}: mean and standard deviation over seeds; best bold, second underlined."
+    return [
+        r"% \usepackage{booktabs,graphicx}",
+        r"\begin{table}[t]",
+        r"\centering",
+        rf"\caption{{{caption}}}",
+        *tabular,
+        r"\end{table}",
+        "",
+    ]
+
+
 def _line(cells: Iterator[str] | Sequence[str]) -> str:
     return f"{' & '.join(cells)} \\\\"
 
 
-def _cells(board: Board, leading: Sequence[str], ranked: Sequence[str], unranked: Sequence[str]) -> Iterator[str]:
+def _cells(
+    board: Board,
+    conditions: Sequence[str],
+    ranked: Sequence[str],
+    unranked: Sequence[str],
+) -> Iterator[str]:
     rows = {row.name: row for row in board.rows}
     means = {_mean(row, board) for row in board.ranked}
     best = sorted(means, reverse=not column(board.sort).lower_is_better)[:2]
-    for key in leading:
-        yield escaped(text(board.conditions.get(key, "")))
+    for key in conditions:
+        value = board.conditions.get(key, "")
+        yield escaped(text(value))
     for name in ranked:
         yield _cell(rows.get(name), board, best)
     better = improvement(*best) if len(best) == 2 else None
@@ -90,9 +110,11 @@ def _cell(row: Row | None, board: Board, best: Sequence[float]) -> str:
     deviation = row.scores[board.sort].deviation
     if deviation is None or not column(board.sort).score:
         return shown
-    return rf"{shown} {{\scriptsize $\pm$ {deviation * column(board.sort).scale:.2f}}}"
+    spread = deviation * column(board.sort).scale
+    return rf"{shown} {{\scriptsize $\pm$ {spread:.2f}}}"
 
 
 def _mean(row: Row, board: Board) -> float:
     """As printed: what looks equal is equal."""
-    return round((row.scores[board.sort].mean or 0.0) * column(board.sort).scale, 2)
+    mean = row.scores[board.sort].mean or 0.0
+    return round(mean * column(board.sort).scale, 2)

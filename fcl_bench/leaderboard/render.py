@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import OTHER_CLASSIFIER, Board, Row, by_mean
+from fcl_bench.leaderboard.boards import OTHER_CLASSIFIER, ROLES, Board, Row, by_mean
 from fcl_bench.leaderboard.columns import SHOWN, column
 from fcl_bench.leaderboard.statistics import Score
 from fcl_bench.leaderboard.titles import told_apart
@@ -75,12 +75,12 @@ def markdown_cells(lines: Cells) -> str:
 
 
 def overview(boards: Sequence[Board]) -> Cells:
-    """The metric of the order in all tables: a line per row, a column per table; who does not compete comes last."""
+    """The metric of the order in all tables: a line per row, a column per table, competitors first."""
     lines = [["method", *told_apart(boards, shortly=True)]]
-    for name in by_mean(boards, "competitor") + by_mean(boards, "other classifier"):
-        lines.append([name, *_over_boards(name, boards)])
-    for name in by_mean(boards, "oracle"):
-        lines.append([f"{name} (oracle)", *_over_boards(name, boards)])
+    for role in ROLES:
+        for name in by_mean(boards, role):
+            title = f"{name} (oracle)" if role == "oracle" else name
+            lines.append([title, *_over_boards(name, boards)])
     return lines
 
 
@@ -91,11 +91,16 @@ def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     best = board.ranked[0] if board.ranked else None
     lines = [["method", "seeds", column(board.sort).title, "95 %", "p", *titles, "facts"]]
     for row in board.rows:
-        score = number(row.scores[board.sort], board.sort)
-        comparison = "best" if row is best else beside_best(row)
-        numbers = [number(row.scores[name], name) for name in others]
-        facts = ", ".join(FACTS.get(fact, fact) for fact in row.facts)
-        lines.append([row.name, str(len(row.runs)), score, interval(row, board.sort), comparison, *numbers, facts])
+        line = [
+            row.name,
+            str(len(row.runs)),
+            number(row.scores[board.sort], board.sort),
+            interval(row, board.sort),
+            "best" if row is best else beside_best(row),
+            *(number(row.scores[name], name) for name in others),
+            ", ".join(FACTS.get(fact, fact) for fact in row.facts),
+        ]
+        lines.append(line)
     return lines
 
 
@@ -170,11 +175,18 @@ def _chosen_columns(lines: Cells, chosen: Sequence[int]) -> Cells:
 
 
 def _drawn(lines: Cells) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
-    for title, width in zip(lines[0], _terminal_widths(lines), strict=True):
-        table.add_column(title, justify="left" if title in LEFT else "right", overflow="fold", width=width)
-    for line in lines[1:]:
-        table.add_row(*map(Text, line))
+    titles, *rows = lines
+    table = Table(
+        box=box.SIMPLE_HEAD,
+        padding=(0, GAP - 1, 0, 0),
+        pad_edge=False,
+        show_edge=False,
+    )
+    for title, width in zip(titles, _terminal_widths(lines), strict=True):
+        side: JustifyMethod = "left" if title in LEFT else "right"
+        table.add_column(title, justify=side, overflow="fold", width=width)
+    for row in rows:
+        table.add_row(*map(Text, row))
     return table
 
 

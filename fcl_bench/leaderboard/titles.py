@@ -77,10 +77,13 @@ def differences(several: Sequence[Settings]) -> list[Settings]:
 
 def distinguishing_keys(tables: Sequence[Table]) -> list[str]:
     """The conditions that tell tables apart: data set, tasks and alpha always, others only where they are needed."""
-    keys = [key for key in USUAL if all(key in table.conditions for table in tables)]
     candidates = dict.fromkeys(HEADING)
     for table in tables:
         candidates |= dict.fromkeys(table.conditions)
+    keys = []
+    for key in USUAL:
+        if all(key in table.conditions for table in tables):
+            keys.append(key)
     for key in candidates:
         different = {_values(table, keys) for table in tables}
         if len(different) == len(tables):
