@@ -7,22 +7,22 @@ per client and task, over an hour for all lines: ``--recursive N`` checks it onl
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from omegaconf import OmegaConf
 
-from benchmarks.harness import learn, make_world
-from fcl_bench.federation import Client
+from benchmarks.harness import learn_all, make_scenario
 from fcl_bench.partition import Dirichlet
-from fcl_bench.run.scenario import World
+from fcl_bench.run.scenario import Scenario
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import SiBlurry
-from fcl_bench.transport import Request
+from fcl_bench.transport import Answer, Call
 from fcl_bench.transport.in_process import InProcess
+from fcl_bench.transport.site import LocalSite
 
 TOLERANCE = 1e-8
 
@@ -45,8 +45,12 @@ WAYS = {0.05: Answers("shuffled", without_idle=True, balance="capped"), 0.1: Ans
 class WithoutIdle(InProcess):
     """Clients without data never answer."""
 
-    def map(self, request: Request, clients: Iterable[Client]) -> Iterator[tuple[Any, float]]:
-        return super().map(request, (client for client in clients if len(client.data)))
+    def open(self, site: Callable[[], LocalSite]) -> None:
+        super().open(site)
+        self.sizes = site().stream.sizes
+
+    def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        return super().map(call, [client for client in clients if self.sizes[call.task, client]])
 
 
 def main() -> int:
@@ -58,12 +62,12 @@ def main() -> int:
     parser.add_argument("--clients", type=numbers, default=(1, 5, 100, 1000), metavar="1,5,100,1000")
     parser.add_argument("overrides", nargs="*")
     options = parser.parse_args()
-    world = make_world("method=afcl", *options.overrides)
-    labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
-    rows = world.train.numpy().astype(np.float64)
-    targets = np.eye(len(world.dataset.classes))[labels]
-    joint = np.linalg.solve(rows.T @ rows + world.config.method.gamma * np.eye(rows.shape[1]), rows.T @ targets)
-    expected = (world.test.numpy().astype(np.float64) @ joint).argmax(axis=1)
+    scenario = make_scenario("method=afcl", *options.overrides)
+    labels, test_labels = scenario.dataset.train.labels, scenario.dataset.test.labels
+    rows = scenario.train.tensor.numpy().astype(np.float64)
+    targets = np.eye(len(scenario.dataset.classes))[labels]
+    joint = np.linalg.solve(rows.T @ rows + scenario.config.method.gamma * np.eye(rows.shape[1]), rows.T @ targets)
+    expected = (scenario.test.tensor.numpy().astype(np.float64) @ joint).argmax(axis=1)
     print(
         f"joint ridge: {100 * np.mean(expected == test_labels):.2f} % of {len(test_labels):,} test samples", flush=True
     )
@@ -72,7 +76,7 @@ def main() -> int:
     )
     worst = 0.0
     for case in cases(options):
-        error, line = compare(world, joint, expected, *case)
+        error, line = compare(scenario, joint, expected, *case)
         worst = max(worst, error)
         print(line, flush=True)
     print(f"largest difference {worst:.1e}, allowed {TOLERANCE:.0e}")
@@ -92,7 +96,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, int, float, int, A
 
 
 def compare(
-    world: World,
+    scenario: Scenario,
     joint: np.ndarray,
     expected: np.ndarray,
     form: str,
@@ -102,16 +106,16 @@ def compare(
     answers: Answers,
 ) -> tuple[float, str]:
     """The relative error of the weights (infinite where a prediction differs), and the line to print."""
-    labels, test_labels = world.dataset.train.labels, world.dataset.test.labels
+    labels, test_labels = scenario.dataset.train.labels, scenario.dataset.test.labels
     spatial = Dirichlet(clients, alpha=alpha, balance=answers.balance)
-    stream = make_stream(labels, test_labels, SiBlurry(tasks), spatial, world.config.seed)
+    stream = make_stream(labels, test_labels, SiBlurry(tasks), spatial, scenario.config.seed)
     changes = {"method": {"form": form}, "federation": {"arrival": answers.arrival}}
     if answers.without_idle:
         changes["transport"] = {"_target_": "benchmarks.exactness.WithoutIdle"}
-    state, _ = learn(replace(world, stream=stream, config=OmegaConf.merge(world.config, changes)))
+    state, _ = learn_all(replace(scenario, stream=stream, config=OmegaConf.merge(scenario.config, changes)))
     weights = state.weights.numpy()
     error = np.linalg.norm(weights - joint[:, stream.order]) / np.linalg.norm(joint)
-    predicted = stream.order[(world.test.numpy().astype(np.float64) @ weights).argmax(axis=1)]
+    predicted = stream.order[(scenario.test.tensor.numpy().astype(np.float64) @ weights).argmax(axis=1)]
     differing = int(np.sum(predicted != expected))
     line = (
         f"{form:<12}{tasks:>6}{alpha:>8g}{clients:>9}{int((stream.sizes == 0).sum()):>7}  {answers!s:<24}{error:>10.1e}"

@@ -15,7 +15,7 @@ from fcl_bench.data.features import BATCH, cached_inputs
 from fcl_bench.data.images import Pixels
 from fcl_bench.dataset import Dataset
 from fcl_bench.run.allocator import keep_freed_memory
-from fcl_bench.run.scenario import deal
+from fcl_bench.run.scenario import plan
 from fcl_bench.threads import threads_for
 
 IMAGES, REPEATS = 1440, 5  # as many as digits, the smallest set of images, has for training
@@ -24,7 +24,7 @@ IMAGES, REPEATS = 1440, 5  # as many as digits, the smallest set of images, has 
 def first_run(data_dir: Path | None) -> Iterator[Row]:
     keep_freed_memory()  # as a run does; the reference gains as much
     config = composed("method=afcl", "dataset=cifar100", f"limit_train={IMAGES}", f"data_dir={data_dir or 'data'}")
-    dataset = deal(config).dataset if data_dir else noise()
+    dataset = plan(config).dataset if data_dir else noise()
     backbone = build(config.backbone)
     network = backbone.network().eval()
     images = backbone.transform().resize(dataset.train.read(np.arange(IMAGES)))

@@ -7,14 +7,16 @@ the place of the test set, which is not looked at. Each line is one choice, afte
 import sys
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
+from torch import Tensor
 
-from benchmarks.harness import learn, make_world
+from benchmarks.harness import learn_all, make_scenario
 from fcl_bench.config.compose import build
 from fcl_bench.data.images import Pixels
 from fcl_bench.run.evaluate import predict
-from fcl_bench.run.scenario import World
+from fcl_bench.run.scenario import Scenario
 from fcl_bench.stream import make_stream
 
 SEED, SHARE = 0, 0.2
@@ -25,25 +27,28 @@ def main() -> None:
     words = [word.partition("=") for word in sys.argv[1:]]
     for values in product(*(value.split(",") for _, _, value in words)):
         overrides = [f"{key}={value}" for (key, _, _), value in zip(words, values, strict=True)]
-        world = held_out(make_world(*overrides, f"seed={SEED}"))
-        method = world.method()
-        state, meter = learn(world, method)
-        predicted = predict(method.classifier(state), world.test, world.stream.order, world.stream.tasks[-1])
-        accuracy = 100 * np.mean(predicted == world.dataset.test.labels)
-        print(f"{accuracy:6.2f} %  {meter.client_seconds:6.0f} s  {' '.join(overrides)}", flush=True)
+        scenario, inputs = held_out(make_scenario(*overrides, f"seed={SEED}"))
+        method = scenario.method()
+        state, costs = learn_all(scenario, method)
+        predicted = predict(
+            method.classifier(state), scenario.test.tensor, scenario.stream.order, scenario.stream.tasks[-1]
+        )
+        accuracy = 100 * np.mean(predicted == scenario.dataset.test.labels)
+        print(f"{accuracy:6.2f} %  {costs.client_seconds:6.0f} s  {' '.join(overrides)}", flush=True)
 
 
-def held_out(world: World) -> World:
-    """The same world, where part of the training samples are tested on instead."""
-    order = np.random.default_rng(SEED).permutation(len(world.train))
+def held_out(scenario: Scenario) -> tuple[Scenario, Tensor]:
+    """The same scenario without part of its training samples, and those samples, to test on instead."""
+    order = np.random.default_rng(SEED).permutation(len(scenario.train))
     test, train = np.split(order, [int(SHARE * len(order))])
-    labels = world.dataset.train.labels
-    config = world.config
+    labels = scenario.dataset.train.labels
+    config = scenario.config
     stream = make_stream(labels[train], labels[test], build(config.stream), build(config.partition), SEED)
-    no_images = world.train[:0].numpy()
+    no_images = np.zeros(0)
     halves = {name: Pixels(no_images, labels[indices]) for name, indices in (("train", train), ("test", test))}
-    dataset = replace(world.dataset, **halves)
-    return replace(world, dataset=dataset, stream=stream, train=world.train[train], test=world.train[test])
+    dataset = replace(scenario.dataset, **halves)
+    inputs: Any = scenario.train.tensor
+    return replace(scenario, dataset=dataset, stream=stream, train=inputs[train]), inputs[test]
 
 
 if __name__ == "__main__":

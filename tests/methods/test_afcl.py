@@ -75,8 +75,8 @@ def test_also_on_the_1280_features_of_the_default_backbone(digits_run, cache_dir
     expected = joint_ridge(stream, scenario.train.tensor, labels)
     assert expected.shape == (1280, 10)
     assert relative_error(state.weights, expected) < 1e-8
-    predicted = method.classifier(state)(scenario.test).argmax(dim=1).numpy()
-    assert np.array_equal(predicted, (scenario.test.double().numpy() @ expected).argmax(axis=1))
+    predicted = method.classifier(state)(scenario.test.tensor).argmax(dim=1).numpy()
+    assert np.array_equal(predicted, (scenario.test.tensor.double().numpy() @ expected).argmax(axis=1))
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
