@@ -30,9 +30,8 @@ def main() -> None:
         scenario, inputs = held_out(make_scenario(*overrides, f"seed={SEED}"))
         method = scenario.method()
         state, costs = learn_all(scenario, method)
-        predicted = predict(
-            method.classifier(state), scenario.test.tensor, scenario.stream.order, scenario.stream.tasks[-1]
-        )
+        stream = scenario.stream
+        predicted = predict(method.classifier(state), inputs, stream.order, stream.tasks[-1])
         accuracy = 100 * np.mean(predicted == scenario.dataset.test.labels)
         print(f"{accuracy:6.2f} %  {costs.client_seconds:6.0f} s  {' '.join(overrides)}", flush=True)
 
