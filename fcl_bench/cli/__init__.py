@@ -1,1 +1,1 @@
-"""The command line: verbs, one job or a sweep, what a person sees. Only this room prints or reads ``sys.argv``."""
+"""The command line: verbs, one run or a sweep, and what a person sees of them. Nothing below this room knows of it."""

@@ -44,14 +44,12 @@ def sweep(overrides: Sequence[str]) -> None:
         with explained(VERBS):
             words = [search_path(), *map(_as_choice, overrides)]
             settings = loader.load_configuration("config", words, run_mode=RunMode.MULTIRUN)
-            jobs = _combinations(loader, settings)
-        overview = Overview(jobs)
-        with explained():
+            overview = Overview(_combinations(loader, settings))
             left = _unfinished(loader, settings, overview)
         _write_settings(settings)
         try:
             with _watched_job(settings, left, overview) as job:
-                _launch(loader, settings, job, jobs)
+                _launch(loader, settings, job, overview.jobs)
         except KeyboardInterrupt:
             overview.end()
             for line in overview.failures:
@@ -61,7 +59,8 @@ def sweep(overrides: Sequence[str]) -> None:
             _fail_runs_under_way(error, overview)
     overview.end()
     if overview.failures:
-        raise UserError("\n  ".join([f"{len(overview.failures)} of {len(jobs)} runs failed:", *overview.failures]))
+        count = f"{len(overview.failures)} of {len(overview.jobs)} runs failed:"
+        raise UserError("\n  ".join([count, *overview.failures]))
 
 
 def _as_choice(word: str) -> str:

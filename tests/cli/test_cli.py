@@ -32,7 +32,7 @@ A = "method=afcl"
 F = "method=finetune"
 
 WRONG = {  # the words after those of a tiny run -> what the one line must say, the closest name first
-    "method=fientune": "There is no method 'fientune'; choose from: finetune, afcl, derpp, ",
+    "method=fientune": "There is no method 'fientune'; choose from: finetune, ",
     f"{A} dataset=cifar1000": "There is no dataset 'cifar1000'; choose from: cifar100, cifar10, digits, ",
     f"{A} backbone=resnet": "There is no backbone 'resnet'; choose from: resnet18, efficientnet_lite0, none, ",
     f"{A} experiment=afcl_cifar10": "There is no experiment 'afcl_cifar10'; choose from: afcl_cifar100, ",
@@ -75,7 +75,7 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
     "--method=afcl": "There is no option --method: settings are key=value, without dashes; options are --cfg, ",
     "method=null": "Config group override must be a string or a list. Got NoneType.",
-    "": "No method was given: add method=NAME, one of afcl, derpp, ",
+    "": "No method was given: add method=NAME, one of ",
     "protocol=frozen_v1 method=finetune method.rounds=3": "protocol=frozen_v1 fixes method.rounds=20, but got 3: "
     "leave this setting alone, or leave the protocol out.",
     "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1.",

@@ -1,14 +1,19 @@
 """What a record says about the code that made it."""
 
+import io
 import subprocess
 from pathlib import Path
 
 import plugin
 import pytest
-from conftest import Command
+from conftest import TINY, Command
+from rich.console import Console
 
+from fcl_bench.cli.console import View
+from fcl_bench.config.compose import composed
 from fcl_bench.run import environment
 from fcl_bench.run.environment import code
+from fcl_bench.run.experiment import run
 
 
 def git(folder: Path, *words: str) -> str:
@@ -95,3 +100,16 @@ def test_a_finished_run_whose_method_was_edited_says_so(
     swept = tiny("-m", "method=nearest_mean", "seed=1").out.splitlines()[0]
     assert swept.endswith(" was finished before; the file of the method has changed since")
     environment.code.cache_clear()
+
+
+def test_only_the_command_changes_how_the_process_keeps_memory(
+    tiny: Command, tmp_path: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> None:
+        raise RuntimeError("the memory of the process was touched")
+
+    monkeypatch.setattr(environment, "return_freed_memory", refuse)
+    config = composed(*TINY, "method=afcl", f"output_dir={tmp_path}/library", f"cache_dir={cache_dir}")
+    assert run(config, View(Console(file=io.StringIO())))["status"] == "complete"
+    with pytest.raises(RuntimeError, match="was touched"):
+        tiny("method=afcl")
