@@ -13,7 +13,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.config.compose import method_name
+from fcl_bench.config.run_id import method_name
 from fcl_bench.run.environment import code
 from fcl_bench.run.result import Result
 

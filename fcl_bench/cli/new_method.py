@@ -60,6 +60,7 @@ class CLASS:
 YAML = """# CLASS: federated averaging, to begin with
 defaults: [/training@_here_]
 _target_: fcl_bench.methods.NAME.CLASS
+name: NAME
 """
 
 TEST = """from types import SimpleNamespace

@@ -50,7 +50,7 @@ def described(name: str, overrides: Sequence[str] = ()) -> str:
 def configured(node: DictConfig, notes: dict[str, str], hints: dict[str, Any], path: str = "") -> Iterator[Setting]:
     """The settings of a node, with those inside them; what is taken from another place is shown as one."""
     written: Any = OmegaConf.to_container(node, resolve=False)
-    for key in (key for key in map(str, node) if key not in HYDRA_KEYS):
+    for key in (key for key in map(str, node) if key not in HYDRA_KEYS and f"{path}{key}" != "name"):
         place, value, source = f"{path}{key}", node[key], written[key]
         reference = source if isinstance(source, str) and "${" in source else ""
         nested = isinstance(value, DictConfig)

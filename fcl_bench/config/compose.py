@@ -4,7 +4,7 @@ Every node with a ``_target_`` is checked before anything is built: an unknown k
 and each value must fit the type annotation of its parameter (pydantic reads ranges and choices from there).
 """
 
-import hashlib
+import copy
 import inspect
 import json
 import re
@@ -17,13 +17,14 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import InstantiationException
 from hydra.utils import instantiate
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import ConfigDict, Field, PositiveInt, TypeAdapter, ValidationError
 
 from fcl_bench.config.catalogue import GROUPS, packages
 from fcl_bench.config.explain import explained
 from fcl_bench.config.protocol import check_protocol
+from fcl_bench.config.run_id import check_method_name, method_name
 from fcl_bench.errors import ConfigError, UserError, choices
 
 ROOT: dict[str, Any] = {
@@ -38,8 +39,6 @@ ROOT: dict[str, Any] = {
 }
 WHOLE = ("protocol", "experiment")  # groups that set others
 NODES = [*(group for group in GROUPS if group not in (*WHOLE, "method")), "budget", "federation", "method"]
-NOT_RESULT = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}  # cannot change what is computed
-NOT_RESULT_ANYWHERE = {"data_dir", "download", "accelerator"}
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
 
@@ -67,6 +66,7 @@ def check(config: DictConfig) -> None:
         _fitting(_value(config, name, name), annotation, name)
     for name in NODES:  # the method last, as it refers to others: a wrong value is named where it was given
         _check_node(_value(config, name, name), name)
+    check_method_name(config)
     if config.backbone.trainable and getattr(_target(config.method), "needs_frozen_backbone", False):
         raise ConfigError(
             f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
@@ -79,6 +79,10 @@ def check(config: DictConfig) -> None:
 def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
     """What the node describes, with further arguments; values arrive as their annotations say, a path as a ``Path``."""
     hints = dict(parameters(_target(node)))
+    if "name" in node and "name" not in hints:  # a method need not know its name
+        node = copy.copy(node)
+        with open_dict(node):
+            del node["name"]
     typed = {key: _fitting(node[key], hints[key], key) for key in map(str, node) if key in hints}
     plain = {key: value for key, value in typed.items() if not OmegaConf.is_config(value)}
     try:
@@ -89,31 +93,13 @@ def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
         raise
 
 
-def run_id(config: DictConfig) -> str:
-    """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
-    content: Any = OmegaConf.to_container(config, resolve=True)
-    content = essence({key: value for key, value in content.items() if key not in NOT_RESULT})
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-    return f"seed{config.seed}-{digest[:8]}"
-
-
-def method_name(config: DictConfig) -> str:
-    """The name of a method in folders and tables: that of its file."""
-    return config.method["_target_"].split(".")[-2]
-
-
-def essence(value: Any) -> Any:
-    """What of a value can change a result; 1.0 is 1."""
-    if isinstance(value, dict):
-        return {key: essence(child) for key, child in value.items() if key not in NOT_RESULT_ANYWHERE}
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
 def _check_node(node: Any, path: str) -> None:
     if not isinstance(node, DictConfig):
         raise ConfigError(f"Expected {path} to be a group of settings, but got {node!r}.")
     if "_target_" in node:
         known = dict(parameters(_target(node)))
+        if path == "method":
+            known.setdefault("name", Annotated[str, Field(min_length=1)])
         for key in map(str, node):
             place = f"{path}.{key}"
             if key in HYDRA_KEYS or place in SUGGESTIONS:

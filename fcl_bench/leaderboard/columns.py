@@ -1,9 +1,14 @@
-"""The metrics of a record as columns: what a reader calls them, in which unit, and which end is better."""
+"""The metrics of a record as columns: what a reader calls them, in which unit, and which end is better.
 
-from collections.abc import Sequence
+A record may have any other metric. It is shown on request under its own name.
+"""
+
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fcl_bench.errors import ConfigError, choices
+
+HEADLINE = "average_accuracy"  # the one metric that every record has
 
 
 @dataclass(frozen=True)
@@ -42,11 +47,42 @@ COLUMNS = {
     "stored_bytes": _cost("stored (MB)", 1e-6),
 }
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)
+CLOCK_AND_MEMORY = ("_seconds", "_mb")  # endings of what differs whenever a run is repeated
+COSTS = (*CLOCK_AND_MEMORY, "_bytes")
 
 
-def known(names: Sequence[str]) -> tuple[str, ...]:
-    """The names of columns, once it is sure that they are some."""
-    for name in names:
-        if name not in COLUMNS:
-            raise ConfigError(f"There is no metric '{name}'; choose from: {choices(name, COLUMNS)}.")
+def column(metric: str) -> Column:
+    """How a metric is shown; of a metric that is not known here, the name tells whether it is a cost.
+
+    >>> column("wall_seconds").lower_is_better, column("personal_accuracy").lower_is_better
+    (True, False)
+    """
+    if metric in COLUMNS:
+        return COLUMNS[metric]
+    if metric.endswith(COSTS):
+        return _cost(metric, shown=False)
+    return Column(metric, shown=False)
+
+
+def repeats_exactly(metric: str) -> bool:
+    """Whether two runs of the same settings must agree in a metric."""
+    return not metric.endswith(CLOCK_AND_MEMORY)
+
+
+def metrics_in(several: Iterable[Iterable[str]]) -> tuple[str, ...]:
+    """The metrics of several records: those known here first, then the others.
+
+    >>> metrics_in([["epsilon", "retention"], ["wall_seconds", "epsilon"]])[-2:]
+    ('epsilon', 'wall_seconds')
+    """
+    names = dict.fromkeys(COLUMNS)
+    for metrics in several:
+        names |= dict.fromkeys(metrics)
     return tuple(names)
+
+
+def check_metric_names(names: Sequence[str], known: Sequence[str]) -> None:
+    """Raise a :class:`ConfigError` for the first name that is none of a known metric."""
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"There is no metric '{name}'; choose from: {choices(name, known)}.")

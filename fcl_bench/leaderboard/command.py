@@ -12,7 +12,7 @@ from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.leaderboard.against import PAPER, Section, against, published
 from fcl_bench.leaderboard.boards import Board, boards, contradictions
-from fcl_bench.leaderboard.columns import COLUMNS, SHOWN, known
+from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, SHOWN, check_metric_names, metrics_in
 from fcl_bench.leaderboard.latex import latex
 from fcl_bench.leaderboard.render import markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
@@ -24,16 +24,18 @@ PAPER_FILE = "paper.md"
 def leaderboard(words: Sequence[str]) -> None:
     """Compare runs: a table for each group of comparable ones, with what the seeds say about each method."""
     options = _options(words)
-    (sort,), columns = known([options.sort]), known([name.strip() for name in options.columns.split(",")])
-    tables = boards(finished(options.runs), sort)
-    sections, others = against(tables) if options.against else ([], [])
+    columns = [name.strip() for name in options.columns.split(",")]
+    runs = read_finished_runs(options.runs)
+    check_metric_names([options.sort, *columns], metrics_in(run.values for run in runs))
+    tables = boards(runs, options.sort)
+    sections, missing = against(tables) if options.against else ([], [])
     files = _files(tables, columns, sections) if options.out or options.wandb else {}
     if options.out:  # before anything is shown, as who reads it may have seen enough
         _write(options.out, files)
     console = Console(highlight=False)
     show(tables, console, columns)
     _show_sections(sections, console)
-    for sentence in others:
+    for sentence in missing:
         print(f"fcl_bench: {sentence}", file=sys.stderr)
     if options.out:
         print(f"written to {options.out}: {', '.join(files)}")
@@ -58,16 +60,16 @@ def plot(words: Sequence[str]) -> None:
         raise ConfigError("--kind setting and --setting NAME need each other: give both or none.")
     out = options.out or Path(f"{options.kind}.png")
     check_picture(out)
-    figures = list(draw(options.kind, boards(finished(options.runs)), options.setting))
+    figures = list(draw(options.kind, boards(read_finished_runs(options.runs)), options.setting))
     for number, (table, figure) in enumerate(figures, start=1):
         path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
         save(figure, path)
         print(f"{path}: {table}" if table else path)
 
 
-def finished(places: Sequence[Path]) -> tuple[Run, ...]:
-    """The complete runs below some folders; all that is no such run is told in a line each."""
-    found = gather(places)
+def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
+    """The complete runs below some folders; a line on stderr for everything else that is there."""
+    found = gather(paths)
     for problem in found.problems:
         print(f"fcl_bench: {problem}", file=sys.stderr)
     if found.interrupted:
@@ -85,7 +87,12 @@ def finished(places: Sequence[Path]) -> tuple[Run, ...]:
 def _options(words: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser("python -m fcl_bench leaderboard", description=leaderboard.__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
-    parser.add_argument("--sort", default="average_accuracy", metavar="METRIC", help=f"one of {', '.join(COLUMNS)}")
+    parser.add_argument(
+        "--sort",
+        default=HEADLINE,
+        metavar="METRIC",
+        help=f"one of {', '.join(COLUMNS)}, or any other metric of the records",
+    )
     parser.add_argument(
         "--columns", default=",".join(SHOWN), metavar="METRICS", help="to show, with commas between them"
     )
@@ -109,7 +116,8 @@ def _markdown_sections(sections: Sequence[Section]) -> str:
     lines = ["# Our figures beside the paper's", "", published()["source"], ""]
     for section in sections:
         tables = "\n\n".join(map(markdown_cells, section.tables))
-        lines += [f"## {section.heading}", "", tables, "", *(f"* {sentence}" for sentence in section.words), ""]
+        sentences = [f"* {sentence}" for sentence in section.words]
+        lines += [f"## {section.heading}", "", tables, "", *sentences, ""]
     return "\n".join(lines)
 
 
@@ -123,7 +131,9 @@ def _files(tables: Sequence[Board], columns: Sequence[str], sections: Sequence[S
         "leaderboard.tex": latex(tables),
         "index.html": page(tables),
     }
-    return files | ({PAPER_FILE: _markdown_sections(sections)} if sections else {})
+    if sections:
+        files[PAPER_FILE] = _markdown_sections(sections)
+    return files
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:

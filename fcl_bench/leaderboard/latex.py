@@ -2,40 +2,43 @@
 
 from collections.abc import Iterator, Sequence
 
-from fcl_bench.leaderboard.boards import Board, Row, by_mean, telling, text
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.boards import Board, Row, by_mean
+from fcl_bench.leaderboard.columns import column
+from fcl_bench.leaderboard.titles import distinguishing_keys, text
 
 SYMBOLS = {"tasks": "$T$", "alpha": r"$\alpha$", "clients": "$K$"}
 MOST_COLUMNS = 7  # on a page; of wider tables the letters become smaller
-SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"} | {
-    character: f"\\{character}" for character in "&%$#_{}"
-}
+SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}"}
+SPECIAL |= {character: f"\\{character}" for character in "&%$#_{}"}
 
 
 def latex(boards: Sequence[Board]) -> str:
     """Mean and deviation of the metric by which the tables are sorted; a document needs booktabs and graphicx for it.
 
-    The best is bold, the second underlined; Improve says by how much of the second the best is better. Oracles come
-    last, unranked.
+    The best is bold, the second underlined; Improve says by how much of the second the best is better. Other
+    classifiers of a method and oracles come last, unranked.
     """
-    column = COLUMNS[boards[0].sort]
-    leading, names = telling(boards), by_mean(boards, oracles=False)[::-1]
-    oracles = by_mean(boards, oracles=True)
+    leading = distinguishing_keys(boards)
+    ranked = by_mean(boards, "competitor")[::-1]
+    oracles = by_mean(boards, "oracle")
+    unranked = [*by_mean(boards, "other classifier"), *oracles]
     titles = [SYMBOLS.get(key, escaped(key)) for key in leading]
-    titles += [*map(escaped, names), "Improve", *(f"{escaped(name)} (oracle)" for name in oracles)]
-    wide = [r"\resizebox{\linewidth}{!}{%", "}"] if len(titles) > MOST_COLUMNS else []
+    titles += [*map(escaped, ranked), "Improve"]
+    titles += [f"{escaped(name)} (oracle)" if name in oracles else escaped(name) for name in unranked]
+    caption = f"{escaped(column(boards[0].sort).title)}: mean and standard deviation over seeds"
+    alignment = "l" * len(leading) + "r" * (len(titles) - len(leading))
+    tabular = [rf"\begin{{tabular}}{{{alignment}}}", r"\toprule", _line(titles), r"\midrule"]
+    tabular += [_line(_cells(board, leading, ranked, unranked)) for board in boards]
+    tabular += [r"\bottomrule", r"\end{tabular}"]
+    if len(titles) > MOST_COLUMNS:
+        tabular = [r"\resizebox{\linewidth}{!}{%", *tabular, "}"]
     lines = [
         r"% \usepackage{booktabs,graphicx}",
         r"\begin{table}[t]",
         r"\centering",
-        rf"\caption{{{escaped(column.title)}: mean and standard deviation over seeds; best bold, second underlined.}}",
-        *wide[:1],
-        rf"\begin{{tabular}}{{{'l' * len(leading)}{'r' * (len(titles) - len(leading))}}}",
-        r"\toprule",
-        f"{' & '.join(titles)} \\\\",
-        r"\midrule",
-        *(f"{' & '.join(_line(board, leading, names, oracles))} \\\\" for board in boards),
-        *(r"\bottomrule", r"\end{tabular}", *wide[1:], r"\end{table}"),
+        rf"\caption{{{caption}; best bold, second underlined.}}",
+        *tabular,
+        r"\end{table}",
     ]
     return "\n".join([*lines, ""])
 
@@ -58,30 +61,38 @@ def improvement(best: float, second: float) -> float | None:
     return 100 * abs(best - second) / abs(second) if second else None
 
 
-def _line(board: Board, leading: Sequence[str], names: Sequence[str], oracles: Sequence[str]) -> Iterator[str]:
+def _line(cells: Iterator[str] | Sequence[str]) -> str:
+    return f"{' & '.join(cells)} \\\\"
+
+
+def _cells(board: Board, leading: Sequence[str], ranked: Sequence[str], unranked: Sequence[str]) -> Iterator[str]:
     rows = {row.name: row for row in board.rows}
-    means = sorted({_mean(row, board) for row in board.ranked}, reverse=not COLUMNS[board.sort].lower_is_better)
-    yield from (escaped(text(board.conditions.get(key, ""))) for key in leading)
-    for name in names:
-        yield _cell(rows.get(name), board, means)
-    better = improvement(*means[:2]) if len(means) > 1 else None
+    means = {_mean(row, board) for row in board.ranked}
+    best = sorted(means, reverse=not column(board.sort).lower_is_better)[:2]
+    for key in leading:
+        yield escaped(text(board.conditions.get(key, "")))
+    for name in ranked:
+        yield _cell(rows.get(name), board, best)
+    better = improvement(*best) if len(best) == 2 else None
     yield "--" if better is None else rf"{better:.2f}\,\%"
-    for name in oracles:
+    for name in unranked:
         yield _cell(rows.get(name), board, [])
 
 
-def _cell(row: Row | None, board: Board, means: Sequence[float]) -> str:
-    score = row.scores[board.sort] if row else None
-    if row is None or score is None or score.mean is None:
+def _cell(row: Row | None, board: Board, best: Sequence[float]) -> str:
+    if row is None or row.scores[board.sort].mean is None:
         return "--"
-    shown, scale = f"{_mean(row, board):.2f}", COLUMNS[board.sort].scale
-    for command, mean in zip((r"\textbf", r"\underline"), means, strict=False):
-        if _mean(row, board) == mean:
+    mean = _mean(row, board)
+    shown = f"{mean:.2f}"
+    for command, marked in zip((r"\textbf", r"\underline"), best, strict=False):
+        if mean == marked:
             shown = f"{command}{{{shown}}}"
-    spread = COLUMNS[board.sort].score and score.deviation is not None
-    return rf"{shown} {{\scriptsize $\pm$ {(score.deviation or 0.0) * scale:.2f}}}" if spread else shown
+    deviation = row.scores[board.sort].deviation
+    if deviation is None or not column(board.sort).score:
+        return shown
+    return rf"{shown} {{\scriptsize $\pm$ {deviation * column(board.sort).scale:.2f}}}"
 
 
 def _mean(row: Row, board: Board) -> float:
     """As printed: what looks equal is equal."""
-    return round((row.scores[board.sort].mean or 0.0) * COLUMNS[board.sort].scale, 2)
+    return round((row.scores[board.sort].mean or 0.0) * column(board.sort).scale, 2)

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fcl_bench.config.protocol import flattened
-from fcl_bench.leaderboard.boards import Board, Row, text
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.columns import column
 from fcl_bench.leaderboard.page_streams import stream_pictures
 from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
 from fcl_bench.leaderboard.runs import Run
+from fcl_bench.leaderboard.titles import text
 
 CURVES = {  # with the titles of their figures
     "average_accuracy": "Average accuracy (%)",
@@ -44,8 +45,9 @@ class Pool:
 def page_data(boards: Sequence[Board]) -> Data:
     """All that the scripts of the page read."""
     pool = Pool()
+    metrics = boards[0].metrics if boards else ()
     return {
-        "columns": [_column(metric) for metric in COLUMNS],
+        "columns": [_column(metric) for metric in metrics],
         "facts": FACTS,
         "note": NOTE,
         "curves": list(CURVES.values()),
@@ -63,7 +65,7 @@ def marks(board: Board, metric: str) -> Marks:
         mean = row.scores[metric].mean
         if mean is not None:
             shown[row.name] = float(digits(mean, metric))
-    values = sorted(set(shown.values()), reverse=not COLUMNS[metric].lower_is_better)
+    values = sorted(set(shown.values()), reverse=not column(metric).lower_is_better)
     if len(values) < 2:
         return {}
     best, second = values[:2]
@@ -72,19 +74,19 @@ def marks(board: Board, metric: str) -> Marks:
 
 
 def _column(metric: str) -> Data:
-    column = COLUMNS[metric]
+    its = column(metric)
     return {
         "key": metric,
-        "title": column.title,
-        "lower": column.lower_is_better,
-        "score": column.score,
-        "shown": column.shown,
+        "title": its.title,
+        "lower": its.lower_is_better,
+        "score": its.score,
+        "shown": its.shown,
     }
 
 
 def _board(board: Board, pool: Pool) -> Data:
     ranked = [row.name for row in board.ranked]
-    marks_by_metric = {metric: marks(board, metric) for metric in COLUMNS}
+    marks_by_metric = {metric: marks(board, metric) for metric in board.metrics}
     rows = []
     for row in board.rows:
         data = _row(row, marks_by_metric, pool)
@@ -100,24 +102,25 @@ def _board(board: Board, pool: Pool) -> Data:
 
 
 def _row(row: Row, marks_by_metric: dict[str, Marks], pool: Pool) -> Data:
-    means = [_in_unit(row.scores[metric].mean, metric) for metric in COLUMNS]
-    deviations = [_in_unit(row.scores[metric].deviation, metric) for metric in COLUMNS]
+    metrics = list(marks_by_metric)
+    means = [_in_unit(row.scores[metric].mean, metric) for metric in metrics]
+    deviations = [_in_unit(row.scores[metric].deviation, metric) for metric in metrics]
     return {
         "name": row.name,
         "method": row.method,
         "facts": row.facts,
         "means": _short(means, SORTED_DIGITS),
         "deviations": _short(deviations),
-        "texts": [number(row.scores[metric], metric) for metric in COLUMNS],
-        "intervals": [interval(row, metric) for metric in COLUMNS],
-        "marks": [marks_by_metric[metric].get(row.name, 0) for metric in COLUMNS],
+        "texts": [number(row.scores[metric], metric) for metric in metrics],
+        "intervals": [interval(row, metric) for metric in metrics],
+        "marks": [marks_by_metric[metric].get(row.name, 0) for metric in metrics],
         "p": beside_best(row),
         "p_value": row.comparison.p_holm if row.comparison else None,
-        "runs": [_run(run, pool) for run in row.runs],
+        "runs": [_run(run, metrics, pool) for run in row.runs],
     }
 
 
-def _run(run: Run, pool: Pool) -> Data:
+def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
     result = run.result
     environment = result["environment"]
     return {
@@ -129,7 +132,7 @@ def _run(run: Run, pool: Pool) -> Data:
         "config": [pool.add({key: value}) for key, value in result["config"].items()],
         "environment": pool.add(environment),
         "commit": environment.get("git_commit"),
-        "values": [digits(run.values[metric], metric) for metric in COLUMNS],
+        "values": [digits(run.values.get(metric), metric) for metric in metrics],
         "curves": [_short(result["curves"].get(name, ())) for name in CURVES],
         "matrix": [_short(line) for line in result["matrix"]],
     }
@@ -137,7 +140,7 @@ def _run(run: Run, pool: Pool) -> Data:
 
 def _in_unit(value: float | None, metric: str) -> float | None:
     """In the unit of the column's title."""
-    return None if value is None else value * COLUMNS[metric].scale
+    return None if value is None else value * column(metric).scale
 
 
 def _short(values: Iterable[float | None], significant: int = DRAWN_DIGITS) -> list[float | None]:

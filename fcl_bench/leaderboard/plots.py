@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from fcl_bench.errors import UserError
-from fcl_bench.leaderboard.boards import Board, Row, told_apart
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.boards import Board, Row
+from fcl_bench.leaderboard.columns import HEADLINE, column
 from fcl_bench.leaderboard.manifests import find_manifest
 from fcl_bench.leaderboard.plot_setting import gamma, over_setting
 from fcl_bench.leaderboard.plot_style import (
@@ -24,6 +24,7 @@ from fcl_bench.leaderboard.plot_style import (
 )
 from fcl_bench.leaderboard.plot_trade import pareto
 from fcl_bench.leaderboard.stream_picture import dense_counts, picture
+from fcl_bench.leaderboard.titles import told_apart
 
 CURVE_WIDTH = 5.0  # inches of a panel
 MATRIX_WIDTH = 2.8
@@ -31,7 +32,7 @@ MATRIX_WIDTH = 2.8
 
 def curves(boards: Sequence[Board]) -> NamedFigures:
     """Average accuracy after each task, mean and standard deviation over seeds."""
-    yield "", _over_tasks(boards, "average_accuracy")
+    yield "", _over_tasks(boards, HEADLINE)
 
 
 def retention(boards: Sequence[Board]) -> NamedFigures:
@@ -109,7 +110,7 @@ def _over_tasks(boards: Sequence[Board], metric: str) -> Figure:
         panel.set_xticks(range(1, tasks + 1))
         panel.set_xlabel("task")
         panel.set_title(fitted_title(title, CURVE_WIDTH), fontsize=8)
-    figure.supylabel(COLUMNS[metric].title, fontsize=10)
+    figure.supylabel(column(metric).title, fontsize=10)
     add_legend(figure, row_names(boards))
     return figure
 

@@ -7,19 +7,27 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import Board, Row, by_mean, told_apart
-from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
+from fcl_bench.leaderboard.boards import OTHER_CLASSIFIER, Board, Row, by_mean
+from fcl_bench.leaderboard.columns import SHOWN, column
 from fcl_bench.leaderboard.statistics import Score
+from fcl_bench.leaderboard.titles import told_apart
 
-FACTS = {"exact": "exact", "exemplar_free": "no exemplars", "needs_frozen_backbone": "frozen only", "oracle": "oracle"}
+FACTS = {
+    "exact": "exact",
+    "exemplar_free": "no exemplars",
+    "needs_frozen_backbone": "frozen only",
+    "oracle": "oracle",
+    OTHER_CLASSIFIER: "other classifier",
+}
 NOTE = (
     "± standard deviation over seeds; 95 %: bootstrap interval of the mean; p: paired t-test against the best method "
-    "on the same seeds, Holm-corrected; an oracle is not compared."
+    "on the same seeds, Holm-corrected; oracles and other classifiers of a method, in [brackets], are not compared."
 )
 UNEVEN = "Not all rows have the same seeds and streams: their means are not quite comparable."
 Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
 LEFT = ("method", "gamma", "facts")  # columns of words
-GAP, LONGEST_NAME = 2, 40
+GAP = 2
+LONGEST_NAME = 40
 
 
 def show(boards: Sequence[Board], console: Console, columns: Sequence[str] = SHOWN) -> None:
@@ -32,7 +40,7 @@ def show(boards: Sequence[Board], console: Console, columns: Sequence[str] = SHO
             console.print(Text(UNEVEN), soft_wrap=not console.is_terminal)
         console.print()
     if len(boards) > 1:
-        console.print(Text(f"overview: {COLUMNS[boards[0].sort].title}", "bold"))
+        console.print(Text(f"overview: {column(boards[0].sort).title}", "bold"))
         show_cells(overview(boards), console)
         console.print()
     console.print(Text(NOTE, "dim"), soft_wrap=not console.is_terminal)
@@ -48,53 +56,46 @@ def show_cells(lines: Cells, console: Console) -> None:
 
 def markdown(boards: Sequence[Board], columns: Sequence[str] = SHOWN) -> str:
     """An overview of several tables, then a heading, the settings of the stream and the table for each."""
-    title = f"## Overview: {COLUMNS[boards[0].sort].title}"
-    parts = [[title, markdown_cells(overview(boards))]] if len(boards) > 1 else []
+    parts = []
+    if len(boards) > 1:
+        parts += [f"## Overview: {column(boards[0].sort).title}", markdown_cells(overview(boards))]
     for board in boards:
-        part = [f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))]
-        parts.append([*part, UNEVEN] if board.uneven else part)
-    return "\n\n".join([*("\n\n".join(part) for part in parts), NOTE]) + "\n"
-
-
-def overview(boards: Sequence[Board]) -> Cells:
-    """The metric of the order in all tables: a line per method, a column per table."""
-    titles = told_apart(boards, shortly=True)
-    rows = [{row.name: row for row in board.rows} for board in boards]
-    lines = [["method", *titles]]
-    for oracles in (False, True):
-        for name in by_mean(boards, oracles):
-            scores = (
-                found[name].scores[board.sort] if name in found else None
-                for board, found in zip(boards, rows, strict=True)
-            )
-            numbers = (number(score, boards[0].sort) if score else "" for score in scores)
-            lines.append([f"{name} (oracle)" if oracles else name, *numbers])
-    return lines
+        parts += [f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))]
+        if board.uneven:
+            parts.append(UNEVEN)
+    return "\n\n".join([*parts, NOTE]) + "\n"
 
 
 def markdown_cells(lines: Cells) -> str:
     """One table."""
     titles, *rows = lines
     rule = [":---" if title in LEFT else "---:" for title in titles]
-    named = ([f"`{name}`", *rest] for name, *rest in rows)
-    return "\n".join("| " + " | ".join(_escaped(cell) for cell in line) + " |" for line in (titles, rule, *named))
+    named = [[f"`{name}`", *rest] for name, *rest in rows]
+    return "\n".join(map(_markdown_line, [titles, rule, *named]))
 
 
-def _escaped(cell: str) -> str:
-    return cell.replace("|", "\\|")
+def overview(boards: Sequence[Board]) -> Cells:
+    """The metric of the order in all tables: a line per row, a column per table; who does not compete comes last."""
+    lines = [["method", *told_apart(boards, shortly=True)]]
+    for name in by_mean(boards, "competitor") + by_mean(boards, "other classifier"):
+        lines.append([name, *_over_boards(name, boards)])
+    for name in by_mean(boards, "oracle"):
+        lines.append([f"{name} (oracle)", *_over_boards(name, boards)])
+    return lines
 
 
 def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     """The table as text: the metric it is sorted by comes first, with its interval and the comparison."""
-    order = [board.sort, *(name for name in columns if name != board.sort)]
-    titles = [COLUMNS[name].title for name in order]
+    others = [name for name in columns if name != board.sort]
+    titles = [column(name).title for name in others]
     best = board.ranked[0] if board.ranked else None
-    lines = [["method", "seeds", titles[0], "95 %", "p", *titles[1:], "facts"]]
+    lines = [["method", "seeds", column(board.sort).title, "95 %", "p", *titles, "facts"]]
     for row in board.rows:
-        first, *rest = (number(row.scores[name], name) for name in order)
+        score = number(row.scores[board.sort], board.sort)
+        comparison = "best" if row is best else beside_best(row)
+        numbers = [number(row.scores[name], name) for name in others]
         facts = ", ".join(FACTS.get(fact, fact) for fact in row.facts)
-        beside = "best" if row is best else beside_best(row)
-        lines.append([row.name, str(len(row.runs)), first, interval(row, board.sort), beside, *rest, facts])
+        lines.append([row.name, str(len(row.runs)), score, interval(row, board.sort), comparison, *numbers, facts])
     return lines
 
 
@@ -102,19 +103,19 @@ def number(score: Score, metric: str) -> str:
     """A score with its deviation; a cost is a mean alone."""
     if score.mean is None:
         return "n/a"
-    mean, deviation = (digits(value, metric) for value in (score.mean, score.deviation))
-    return f"{mean} ± {deviation}" if COLUMNS[metric].score else mean
+    mean = digits(score.mean, metric)
+    return f"{mean} ± {digits(score.deviation, metric)}" if column(metric).score else mean
 
 
 def digits(value: float | None, metric: str) -> str:
     """In the unit of the column's title."""
-    return "n/a" if value is None else f"{value * COLUMNS[metric].scale:.2f}"
+    return "n/a" if value is None else f"{value * column(metric).scale:.2f}"
 
 
 def interval(row: Row, metric: str) -> str:
     """The 95 % interval of a score."""
-    found = row.scores[metric].interval
-    return " to ".join(digits(end, metric) for end in found) if found else "n/a"
+    ends = row.scores[metric].interval
+    return " to ".join(digits(end, metric) for end in ends) if ends else "n/a"
 
 
 def beside_best(row: Row) -> str:
@@ -122,30 +123,55 @@ def beside_best(row: Row) -> str:
     if row.comparison is None:
         return ""
     p = row.comparison.p_holm
-    return "n/a" if p is None else "<0.001" if p < 0.001 else f"{p:.3f}"
+    if p is None:
+        return "n/a"
+    return "<0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _over_boards(name: str, boards: Sequence[Board]) -> Iterator[str]:
+    """The score of a row in each table; nothing in a table that does not have the row."""
+    for board in boards:
+        rows = {row.name: row for row in board.rows}
+        yield number(rows[name].scores[board.sort], board.sort) if name in rows else ""
+
+
+def _markdown_line(line: Sequence[str]) -> str:
+    escaped = (cell.replace("|", "\\|") for cell in line)
+    return f"| {' | '.join(escaped)} |"
 
 
 def _widths(lines: Cells) -> list[int]:
-    name, *rest = (max(map(len, column)) for column in zip(*lines, strict=True))
+    return [max(map(len, column)) for column in zip(*lines, strict=True)]
+
+
+def _terminal_widths(lines: Cells) -> list[int]:
+    """As :func:`_widths`, but long names are folded."""
+    name, *rest = _widths(lines)
     return [min(name, LONGEST_NAME), *rest]
 
 
 def _pieces(lines: Cells, width: int) -> Iterator[Cells]:
-    """Columns side by side while there is room, the names again in every piece."""
-    widths = _widths(lines)
-    room, chosen = width - widths[0], [0]
-    for index, needed in enumerate(widths[1:], start=1):
+    """As many columns as there is room for, then the names again with the next ones."""
+    name, *widths = _terminal_widths(lines)
+    chosen = [0]
+    room = width - name
+    for index, needed in enumerate(widths, start=1):
         if needed + GAP > room and len(chosen) > 1:
-            yield [[line[column] for column in chosen] for line in lines]
-            room, chosen = width - widths[0], [0]
-        room -= needed + GAP
+            yield _chosen_columns(lines, chosen)
+            chosen = [0]
+            room = width - name
         chosen.append(index)
-    yield [[line[column] for column in chosen] for line in lines]
+        room -= needed + GAP
+    yield _chosen_columns(lines, chosen)
+
+
+def _chosen_columns(lines: Cells, chosen: Sequence[int]) -> Cells:
+    return [[line[index] for index in chosen] for line in lines]
 
 
 def _drawn(lines: Cells) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, GAP - 1, 0, 0), pad_edge=False, show_edge=False)
-    for title, width in zip(lines[0], _widths(lines), strict=True):
+    for title, width in zip(lines[0], _terminal_widths(lines), strict=True):
         table.add_column(title, justify="left" if title in LEFT else "right", overflow="fold", width=width)
     for line in lines[1:]:
         table.add_row(*map(Text, line))
@@ -153,10 +179,10 @@ def _drawn(lines: Cells) -> Table:
 
 
 def _plain(lines: Cells) -> Iterator[str]:
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    titles = lines[0]
+    widths = _widths(lines)
     for line in lines:
-        padded = (
-            text.ljust(width) if title in LEFT else text.rjust(width)
-            for title, text, width in zip(lines[0], line, widths, strict=True)
-        )
+        padded = []
+        for title, cell, width in zip(titles, line, widths, strict=True):
+            padded.append(cell.ljust(width) if title in LEFT else cell.rjust(width))
         yield (" " * GAP).join(padded).rstrip()

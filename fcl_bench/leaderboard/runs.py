@@ -1,26 +1,28 @@
 """Records as a leaderboard needs them: the conditions of a run, the settings of its method, and its result."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from fcl_bench.config.compose import essence
 from fcl_bench.config.protocol import flattened
+from fcl_bench.config.run_id import result_relevant
 from fcl_bench.errors import UserError
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, column
 from fcl_bench.run.result import Result, read_result
 
 Settings = dict[str, Any]  # by dotted names
 Number = Annotated[float, Field(allow_inf_nan=False)]
+COMPARED = ("dataset", "backbone", "federation", "limit_train", "limit_test")  # groups that runs of a table share
+OURS = "fcl_bench.methods."
 
 
 @dataclass(frozen=True)
 class Run:
-    """One complete record."""
+    """One complete record, as one of the method's classifiers scored in it."""
 
     method: str
     draw: str  # what chance decided, seeds and stream: two runs of one setting that agree in it are the same run
@@ -29,10 +31,34 @@ class Run:
     values: dict[str, float | None]  # by metric; None is undefined, such as retention after a single task
     result: Result
     path: Path  # of the record
+    classifier: str | None = None  # None is the method's own one; others are scored, but do not compete
+
+
+class ScoresContent(BaseModel, strict=True):
+    """What a record says about a classifier."""
+
+    metrics: dict[str, Number | None]
+    curves: dict[str, list[Number | None]]
+    matrix: list[list[Number | None]]
+
+    @model_validator(mode="after")
+    def is_whole(self) -> "ScoresContent":
+        """The headline metric is there, and every curve and row has a value per task."""
+        if HEADLINE not in self.metrics:
+            raise PydanticCustomError("metrics", f"there is no {HEADLINE}")
+        if HEADLINE not in self.curves:
+            raise PydanticCustomError("curves", f"there is no curve of {HEADLINE}")
+        tasks = len(self.matrix)
+        for name, curve in self.curves.items():
+            if len(curve) != tasks:
+                raise PydanticCustomError("curves", f"the curve of {name} has not a value for each of {tasks} tasks")
+        if tasks == 0 or any(len(row) != tasks for row in self.matrix):
+            raise PydanticCustomError("matrix", "the matrix has not a value for every two tasks")
+        return self
 
 
 class StreamContent(BaseModel):
-    """Of a stream."""
+    """What a record says about the stream."""
 
     name: str
     partition: str
@@ -41,7 +67,7 @@ class StreamContent(BaseModel):
 
 
 class ConfigContent(BaseModel):
-    """Of the settings."""
+    """The settings of a run."""
 
     seed: int
     dataset: Settings
@@ -52,7 +78,7 @@ class ConfigContent(BaseModel):
     limit_test: int | None
 
 
-class Content(BaseModel, strict=True):
+class Content(ScoresContent):
     """What a complete ``result.json`` must have for a leaderboard."""
 
     run_id: str
@@ -62,48 +88,37 @@ class Content(BaseModel, strict=True):
     seed: int
     protocol: str | None
     track: str
-    facts: dict[str, bool]
+    facts: dict[str, bool] = {}
     stream: StreamContent
-    metrics: dict[str, Number | None]
-    curves: dict[str, list[Number | None]]
-    matrix: list[list[Number | None]]
+    other_classifiers: dict[str, ScoresContent] = {}
     environment: Settings
     config: ConfigContent
-
-    @model_validator(mode="after")
-    def is_whole(self) -> "Content":
-        """Every metric is there, and every curve and row has a value per task."""
-        tasks = len(self.matrix)
-        for name in COLUMNS:
-            if name not in self.metrics:
-                raise PydanticCustomError("metrics", f"there is no {name}")
-            if len(self.curves.get(name, ())) != tasks:
-                raise PydanticCustomError("curves", f"the curve of {name} has not a value for each of {tasks} tasks")
-        if tasks == 0 or any(len(row) != tasks for row in self.matrix):
-            raise PydanticCustomError("matrix", "the matrix has not a value for every two tasks")
-        return self
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """What was found below some folders."""
+    """What there is below some folders."""
 
     runs: tuple[Run, ...]
     interrupted: int
-    problems: tuple[str, ...]  # a sentence for all that cannot be used
+    problems: tuple[str, ...]  # a sentence for each record that cannot be used
 
 
-def gather(places: Iterable[Path]) -> Gathered:
+def gather(paths: Iterable[Path]) -> Gathered:
     """Every record below the given folders, or given directly; each file once."""
-    runs, interrupted, problems = [], 0, []
-    for path in _records(places):
+    runs = []
+    problems = []
+    interrupted = 0
+    for path in _records(paths):
         try:
             run = read_run(path)
         except UserError as error:
             problems.append(str(error))
+            continue
+        if run is None:
+            interrupted += 1
         else:
-            interrupted += run is None
-            runs += [run] if run else []
+            runs.append(run)
     return Gathered(tuple(runs), interrupted, tuple(problems))
 
 
@@ -112,37 +127,87 @@ def read_run(path: Path) -> Run | None:
     if not path.exists():
         raise UserError(f"There is no file or folder {path}: name folders of runs, or records.")
     result = read_result(path)
+    if result.get("status") != "complete":
+        return None
     try:
-        return run_of(result, path) if result["status"] == "complete" else None
+        return run_of(result, path)
     except ValidationError as error:
         first = error.errors()[0]
-        reason = f"{'.'.join(map(str, first['loc'])) or first['type']}: {first['msg']}"
+        where = ".".join(map(str, first["loc"])) or first["type"]
+        reason = f"{where}: {first['msg']}"
         raise UserError(f"The record {path} is damaged ({reason}): remove it and run again.") from error
 
 
 def run_of(result: Result, path: Path) -> Run:
-    """What of a record matters here: neither what follows from the seed nor what cannot change a result."""
+    """The run that a record describes: its conditions and settings without the seed and what cannot change a result."""
     Content.model_validate(result)
-    config, stream = essence(result["config"]), essence(result["stream"])
-    rest = {key: config[key] for key in ("dataset", "backbone", "federation", "limit_train", "limit_test")}
-    conditions = {
-        **{key: result[key] for key in ("dataset", "backbone", "track", "protocol")},
-        "stream": stream["name"],
-        **{key: value for key, value in stream.items() if key not in ("name", "seed", "hash")},
-        **{key: value for key, value in flattened(rest).items() if key != "backbone.seed"},
-    }
-    values = {key: result["metrics"][key] for key in COLUMNS}
+    config = result["config"]
+    seeds = (config["seed"], config["backbone"].get("seed"))
     return Run(
         method=result["method"],
-        draw=f"{config['seed']} {config['backbone'].get('seed')} {stream['hash']}",
-        conditions=conditions,
-        settings=flattened(config["method"]),
-        values={key: None if value is None else float(value) for key, value in values.items()},
-        result=result,
+        draw=f"{seeds[0]} {seeds[1]} {result['stream']['hash']}",
+        conditions=_conditions(result),
+        settings=_method_settings(result),
+        values=_values(result["metrics"]),
+        result=_filled(result),
         path=path,
     )
 
 
-def _records(places: Iterable[Path]) -> Iterator[Path]:
-    found = (path for place in places for path in (sorted(place.rglob("result.json")) if place.is_dir() else [place]))
-    yield from {path.resolve(): path for path in found}.values()
+def other_classifiers(run: Run) -> Iterator[Run]:
+    """The same run as the method's other classifiers score in it; its costs are theirs too."""
+    for name, scores in run.result["other_classifiers"].items():
+        own = {
+            "metrics": _costs(run.result["metrics"]) | scores["metrics"],
+            "curves": _costs(run.result["curves"]) | scores["curves"],
+            "matrix": scores["matrix"],
+            "other_classifiers": {},
+        }
+        result = _filled(run.result | own)
+        yield replace(run, classifier=name, values=_values(result["metrics"]), result=result)
+
+
+def _conditions(result: Result) -> Settings:
+    stream = result_relevant(result["stream"], "stream")
+    config = result_relevant({key: result["config"][key] for key in COMPARED})
+    conditions = {key: result[key] for key in ("dataset", "backbone", "track", "protocol")}
+    conditions["stream"] = stream["name"]
+    conditions |= {key: value for key, value in stream.items() if key not in ("name", "seed", "hash")}
+    conditions |= {key: value for key, value in flattened(config).items() if key != "backbone.seed"}
+    return conditions
+
+
+def _method_settings(result: Result) -> Settings:
+    """All but the name; a record of the time before methods had names has that of its class, if it is one of ours."""
+    settings = result["config"]["method"]
+    if str(settings.get("_target_")).startswith(OURS):
+        settings = {"name": result["method"], **settings}
+    settings = flattened(result_relevant(settings, "method"))
+    return {key: value for key, value in settings.items() if key != "name"}
+
+
+def _values(metrics: dict[str, float | None]) -> dict[str, float | None]:
+    values: dict[str, float | None] = dict.fromkeys(COLUMNS)
+    for name, value in metrics.items():
+        values[name] = None if value is None else float(value)
+    return values
+
+
+def _costs(by_metric: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in by_metric.items() if not column(name).score}
+
+
+def _filled(result: Result) -> Result:
+    """The record with all that one of another version may not have: undefined curves, no facts, no other classifier."""
+    undefined = [None] * len(result["matrix"])
+    curves = dict.fromkeys(COLUMNS, undefined) | result["curves"]
+    return {"facts": {}, "other_classifiers": {}, **result, "curves": curves}
+
+
+def _records(paths: Iterable[Path]) -> Iterator[Path]:
+    seen = set()
+    for path in paths:
+        for record in sorted(path.rglob("result.json")) if path.is_dir() else [path]:
+            if record.resolve() not in seen:
+                seen.add(record.resolve())
+                yield record

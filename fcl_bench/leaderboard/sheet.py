@@ -5,35 +5,39 @@ import io
 from collections.abc import Iterator, Sequence
 
 from fcl_bench.leaderboard.boards import Board, Row
-from fcl_bench.leaderboard.columns import COLUMNS
 
 STATISTICS = ("mean", "sd", "low", "high")  # low and high: 95 % bootstrap interval
 COMPARISON = ("pairs", "difference", "p", "p_holm")
+Cell = str | float | None
 
 
 def sheet(boards: Sequence[Board]) -> str:
     """The conditions that name a table, the method, every metric, and the comparison with the best."""
-    places = list(dict.fromkeys(key for board in boards for key in board.conditions))
+    conditions = list(dict.fromkeys(key for board in boards for key in board.conditions))
+    metrics = boards[0].metrics
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
-    metrics = [f"{metric}_{name}" for metric in COLUMNS for name in STATISTICS]
-    beside = [f"{name}_to_best" for name in COMPARISON]
-    lines.writerow(["heading", *places, "method", "row", "facts", "seeds", *metrics, "compared_by", *beside])
+    lines.writerow(_titles(conditions, metrics))
     for board in boards:
-        where = [board.heading, *(board.conditions.get(key) for key in places)]
+        values = [board.conditions.get(key) for key in conditions]
         for row in board.rows:
-            facts = " ".join(row.facts)
-            lines.writerow(
-                [*where, row.method, row.name, facts, len(row.runs), *_numbers(row), board.sort, *_beside(row)]
-            )
+            lines.writerow([board.heading, *values, *_row(row, metrics), board.sort, *_comparison(row)])
     return file.getvalue()
 
 
-def _numbers(row: Row) -> Iterator[float | None]:
-    for metric in COLUMNS:
+def _titles(conditions: Sequence[str], metrics: Sequence[str]) -> list[str]:
+    titles = ["heading", *conditions, "method", "row", "classifier", "facts", "seeds"]
+    titles += [f"{metric}_{name}" for metric in metrics for name in STATISTICS]
+    return [*titles, "compared_by", *(f"{name}_to_best" for name in COMPARISON)]
+
+
+def _row(row: Row, metrics: Sequence[str]) -> Iterator[Cell]:
+    yield from (row.method, row.name, row.runs[0].classifier, " ".join(row.facts), len(row.runs))
+    for metric in metrics:
         score = row.scores[metric]
-        yield from (score.mean, score.deviation, *(score.interval or (None, None)))
+        low, high = score.interval or (None, None)
+        yield from (score.mean, score.deviation, low, high)
 
 
-def _beside(row: Row) -> list[float | None]:
-    return [getattr(row.comparison, name) if row.comparison else None for name in COMPARISON]
+def _comparison(row: Row) -> list[Cell]:
+    return [getattr(row.comparison, name, None) for name in COMPARISON]

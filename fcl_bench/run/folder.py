@@ -6,7 +6,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from fcl_bench.config.compose import method_name, run_id
+from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.errors import UserError
 from fcl_bench.run.identity import Looks, recall
 from fcl_bench.run.result import Result, read_result

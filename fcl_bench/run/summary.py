@@ -8,7 +8,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from fcl_bench.config.compose import method_name, run_id
+from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.run.environment import environment
 from fcl_bench.run.metrics import accuracy_matrix, curves
 from fcl_bench.run.result import SCHEMA, Result

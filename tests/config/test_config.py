@@ -12,7 +12,8 @@ from hydra import compose, initialize_config_module
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from fcl_bench.config.compose import build, composed, parameters, run_id
+from fcl_bench.config.compose import build, composed, parameters
+from fcl_bench.config.run_id import run_id
 from fcl_bench.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +47,7 @@ def test_every_choice_is_described_and_its_settings_exist_in_what_it_names(path:
     for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
         module, _, name = node["_target_"].rpartition(".")
         accepted = dict(parameters(getattr(import_module(module), name)))
-        others = {"defaults", "input_size"} if path.parent.name == "dataset" else {"defaults"}
+        others = {"defaults", {"dataset": "input_size", "method": "name"}.get(path.parent.name)}
         assert {key for key in node if not key.startswith("_")} - others <= set(accepted)
 
 
@@ -129,7 +130,7 @@ def test_run_id_survives_the_saved_configuration() -> None:
 
 
 def test_composed_refuses_what_the_command_line_refuses() -> None:
-    with pytest.raises(ConfigError, match=r"There is no setting 'method\.gama'; method has: gamma, form\."):
+    with pytest.raises(ConfigError, match=r"There is no setting 'method\.gama'; method has: gamma, form, name\."):
         composed("method=afcl", "method.gama=1")
 
 

@@ -1,22 +1,25 @@
 """The leaderboard: grouping and statistics on hand-made records, and what it says to bad ones."""
 
+import csv
+import io
 import re
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from conftest import Command, command
-from records import made, record, write
+from records import classifier, made, record, write
 from rich.console import Console
 from scipy.stats import ttest_rel
 
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
+from fcl_bench.leaderboard.page_data import page_data
 from fcl_bench.leaderboard.render import UNEVEN, cells, markdown, overview, show
 from fcl_bench.leaderboard.runs import gather
+from fcl_bench.leaderboard.sheet import sheet
 from fcl_bench.leaderboard.statistics import Score
 
 
@@ -90,6 +93,113 @@ def test_what_cannot_change_a_result_is_no_condition() -> None:
     assert board.stream == "tasks 3, clients 3, alpha 0.1"
 
 
+@pytest.mark.parametrize("node", ["dataset", "backbone", "federation", "method"])
+def test_a_class_that_moved_to_another_module_parts_neither_tables_nor_rows(node: str) -> None:
+    moved = record(seed=2, **{f"config__{node}___target_": "other.place.Class"})
+    (board,) = made(record(**{f"config__{node}___target_": "fcl_bench.place.Class"}), moved)
+    assert [(row.name, len(row.runs)) for row in board.rows] == [("afcl", 2)]
+
+
+def test_a_record_from_before_methods_had_names_shares_the_row_of_its_method() -> None:
+    old = {"_target_": "fcl_bench.methods.afcl.AFCL", "lr": 0.01, "optimizer": {"momentum": 0.9}}
+    (board,) = made(record(seed=1), record(seed=2, config__method=old))
+    assert [(row.name, len(row.runs)) for row in board.rows] == [("afcl", 2)]
+
+
+def test_unnamed_methods_of_others_are_told_apart_by_their_classes() -> None:
+    one, other = (record("methods", config__method={"_target_": f"my_lab.methods.{name}"}) for name in "AB")
+    (board,) = made(one, other)
+    assert {row.name for row in board.rows} == {
+        "methods _target_=my_lab.methods.A",
+        "methods _target_=my_lab.methods.B",
+    }
+
+
+def test_a_class_without_a_name_is_a_setting() -> None:
+    adam = record("finetune", config__method__optimizer___target_="torch.optim.Adam")
+    (board,) = made(record("finetune", config__method__optimizer___target_="torch.optim.SGD"), adam)
+    names = {"finetune optimizer._target_=torch.optim.Adam", "finetune optimizer._target_=torch.optim.SGD"}
+    assert {row.name for row in board.rows} == names
+
+
+@pytest.mark.parametrize(
+    ("place", "usual", "other"),
+    [("stream__reserved", 0, 20), ("config__backbone__clients_hold", None, "images")],
+)
+def test_a_setting_that_old_records_do_not_know_parts_tables_only_where_it_matters(
+    place: str, usual: Any, other: Any
+) -> None:
+    (board,) = made(record("a"), record("b", **{place: usual}))
+    assert board.stream == "tasks 3, clients 3, alpha 0.1"
+    assert len(made(record("a"), record("b", **{place: other}))) == 2
+
+
+def test_a_metric_that_a_record_does_not_have_is_not_available() -> None:
+    thin = record("thin", 1, 60.0)
+    for name in ("retention", "uplink_bytes"):
+        del thin["metrics"][name], thin["curves"][name]
+    del thin["facts"], thin["other_classifiers"]
+    (board,) = made(record("whole"), thin)
+    titles, *rows = cells(board)
+    assert [row[0] for row in rows] == ["thin", "whole"]
+    assert [row[titles.index("up (MB)")] for row in rows] == ["n/a", "2.00"]
+    assert rows[0][titles.index("retention")] == "n/a"
+    assert board.rows[0].runs[0].result["curves"]["retention"] == [None, None, None]
+
+
+def test_a_metric_that_is_not_known_here_can_be_asked_for(tmp_path: Path) -> None:
+    for name, epsilon in {"a": 1.0, "b": 3.0}.items():
+        write(tmp_path / name, record(name, metrics__epsilon=epsilon, metrics__wall_seconds=10 * epsilon))
+    write(tmp_path / "c", record("c"))
+    told = command("leaderboard", str(tmp_path), "--sort", "epsilon", "--columns", "wall_seconds")
+    assert (told.code, told.err) == (0, "")
+    lines = [line.split() for line in told.out.splitlines()]
+    assert ["method", "seeds", "epsilon", "95", "%", "p", "wall_seconds", "facts"] in lines
+    found = {line[0]: line[1:] for line in lines if line and line[0] in "abc"}
+    assert found == {
+        "b": ["1", "3.00", "±", "n/a", "n/a", "best", "30.00"],  # a score, and a cost
+        "a": ["1", "1.00", "±", "n/a", "n/a", "n/a", "10.00"],
+        "c": ["1", "n/a", "n/a", "n/a"],
+    }
+    assert "epsilon" not in command("leaderboard", str(tmp_path)).out
+
+
+def test_csv_and_page_have_every_metric() -> None:
+    tables = made(record("a", metrics__epsilon=1.0), record("b", stream__alpha=1))
+    titles, *lines = csv.reader(io.StringIO(sheet(tables)))
+    assert [line[titles.index("epsilon_mean")] for line in lines] == ["1.0", ""]
+    data = page_data(tables)
+    assert [column["key"] for column in data["columns"]] == [*COLUMNS, "epsilon"]
+    assert [board["rows"][0]["texts"][-1] for board in data["boards"]] == ["1.00 ± n/a", "n/a"]
+    assert [board["rows"][0]["runs"][0]["values"][-1] for board in data["boards"]] == ["1.00", "n/a"]
+
+
+def test_other_classifiers_have_rows_that_do_not_compete() -> None:
+    some = [record("a", seed, 50.0, other_classifiers__linear=classifier(60.0 + seed)) for seed in (1, 2)]
+    some += [record("b", seed, 40.0, other_classifiers__linear=classifier(1.0)) for seed in (1, 2)]
+    some += [record("b", seed, 30.0, config__method__lr=5) for seed in (1, 2)]
+    (board,) = made(*some)
+    names = ["a [linear]", "a", "b lr=0.01", "b lr=5", "b lr=0.01 [linear]"]
+    assert [row.name for row in board.rows] == names
+    assert [row.name for row in board.ranked] == ["a", "b lr=0.01", "b lr=5"]
+    assert [row.comparison is None for row in board.rows] == [True, True, False, False, True]
+    linear = board.rows[0]
+    assert (linear.method, linear.facts) == ("a", ("other_classifier",))
+    assert (linear.scores["average_accuracy"].mean, linear.scores["retention"].mean) == (61.5, 0.5)
+    assert linear.scores["uplink_bytes"].mean == 2_000_000  # of the run that has learned both
+    assert linear.scores["anytime_accuracy"].mean is None  # of the method's own classifier only
+    assert linear.runs[0].result["curves"]["average_accuracy"] == [61 / 4, 61 / 2, 61]
+    titles, first, *_ = cells(board)
+    assert (first[0], first[titles.index("p")], first[-1]) == ("a [linear]", "", "other classifier")
+
+
+def test_a_damaged_other_classifier_is_named(tmp_path: Path) -> None:
+    path = write(tmp_path / "bad", record(other_classifiers__linear=classifier(60.0) | {"metrics": {}}))
+    assert command("leaderboard", str(path)).err.startswith(
+        f"fcl_bench: The record {path} is damaged (other_classifiers.linear: there is no average_accuracy): remove it"
+    )
+
+
 def test_bad_records_are_named_and_the_rest_is_shown(tmp_path: Path) -> None:
     write(tmp_path / "good", record(seed=1))
     write(tmp_path / "good2", record(seed=2, accuracy=52.0))
@@ -131,7 +241,7 @@ def test_nothing_to_compare_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("width", [80, 160, 400])
 def test_a_terminal_shows_every_column(width: int) -> None:
     tables = made(record("finetune", seed=1, config__method__lr=0.5), record("finetune", seed=1))
-    screen = StringIO()
+    screen = io.StringIO()
     show(tables, Console(file=screen, force_terminal=True, width=width))
     drawn = re.sub(r"\x1b\[[0-9;]*m", "", screen.getvalue())
     assert max(map(len, drawn.splitlines())) <= width
@@ -214,16 +324,34 @@ def test_an_unusual_federation_is_told() -> None:
     assert board.stream == "tasks 3, clients 3, alpha 0.1, backbone.weights none, federation.participation 0.2"
 
 
-def test_two_records_of_one_run_that_differ_are_named(tmp_path: Path) -> None:
-    for name, accuracy in {"1": 50.0, "2": 50.0, "3": 80.0}.items():
-        write(tmp_path / name, record(accuracy=accuracy))
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"metrics__uplink_bytes": 2_000_001}, "uplink_bytes"),
+        ({"metrics__retention": 0.5, "metrics__stored_bytes": 0}, "retention, stored_bytes"),
+        ({"matrix__2": [30.0, 50.0, 71.0]}, "matrix"),
+        ({"inputs": "4567"}, "inputs"),
+        ({"other_classifiers__linear": classifier(51.0)}, "the linear classifier"),
+    ],
+)
+def test_two_records_of_one_run_that_differ_are_named(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
+    one = record(other_classifiers__linear=classifier(50.0))
+    other = record(**({"other_classifiers__linear": classifier(50.0)} | change))
+    for name, content in {"1": one, "2": one, "3": other}.items():
+        write(tmp_path / name, content)
     told = command("leaderboard", str(tmp_path))
-    assert re.fullmatch(
-        r"fcl_bench: Two records of the same run differ, \S+/1/result\.json and \S+/3/result\.json: the first one "
-        r"counts\.\n",
-        told.err,
+    assert told.err == (
+        f"fcl_bench: Two records of the same run differ in {difference}: {tmp_path}/1/result.json and "
+        f"{tmp_path}/3/result.json; the first one counts.\n"
     )
-    assert re.search(r"^afcl +1  50\.00 ± n/a ", told.out, re.MULTILINE)
+    assert re.search(r"^afcl +1  50\.00 ± n/a .* 2\.00 ", told.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("metric", ["runtime_seconds", "client_seconds", "peak_memory_mb", "wall_seconds", "new"])
+def test_seconds_memory_and_what_one_does_not_have_are_no_contradiction(tmp_path: Path, metric: str) -> None:
+    write(tmp_path / "1", record())
+    write(tmp_path / "2", record(**{f"metrics__{metric}": 7.0}))
+    assert command("leaderboard", str(tmp_path)).err == ""
 
 
 @pytest.mark.parametrize(
@@ -265,9 +393,10 @@ def test_a_record_of_endless_depth_is_named(tmp_path: Path) -> None:
     ("option", "value"), [("--sort", "avrage_accuracy"), ("--columns", "retention,avrage_accuracy")]
 )
 def test_an_unknown_metric_is_named_with_the_closest(tmp_path: Path, option: str, value: str) -> None:
-    refused = command("leaderboard", str(tmp_path), option, value)
+    refused = command("leaderboard", str(write(tmp_path / "one", record(metrics__epsilon=1.0))), option, value)
     assert refused.code == 2
     assert refused.err.startswith("fcl_bench: There is no metric 'avrage_accuracy'; choose from: average_accuracy, ")
+    assert ", epsilon, " in refused.err
 
 
 def test_a_sweep_becomes_a_table_without_torch(tiny: Command, output_dir: Path) -> None:

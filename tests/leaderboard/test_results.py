@@ -2,6 +2,7 @@
 
 import itertools
 from pathlib import Path
+from typing import Any
 
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.leaderboard.boards import Board, boards
@@ -19,15 +20,16 @@ def tables() -> tuple[Board, ...]:
     return boards(FOUND.runs)
 
 
-def test_every_method_ran_on_every_stream_with_every_seed() -> None:
+def test_a_method_has_a_run_on_every_stream_with_every_seed_or_none() -> None:
     assert (FOUND.problems, FOUND.interrupted) == ((), 0)
-    ran = sorted(
-        (run.method, run.conditions["tasks"], run.conditions["alpha"], run.result["seed"]) for run in FOUND.runs
-    )
-    assert ran == sorted(itertools.product(catalogue()["method"], (5, 10), (0.1, 0.2), (1, 2, 3)))
-    assert {(run.conditions["dataset"], run.conditions["protocol"]) for run in FOUND.runs} == {
-        ("cifar100", "frozen_v1")
-    }
+    ran: dict[str, list[tuple[Any, ...]]] = {}
+    for run in FOUND.runs:
+        assert (run.conditions["dataset"], run.conditions["protocol"]) == ("cifar100", "frozen_v1")
+        place = (run.conditions["tasks"], run.conditions["alpha"], run.result["seed"])
+        ran.setdefault(run.method, []).append(place)
+    assert set(ran) <= set(catalogue()["method"])
+    for places in ran.values():
+        assert sorted(places) == sorted(itertools.product((5, 10), (0.1, 0.2), (1, 2, 3)))
 
 
 def test_methods_of_one_seed_saw_the_same_stream_and_it_can_be_drawn() -> None:

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 from conftest import command
-from records import made, record, write
+from records import classifier, made, record, write
 
 from fcl_bench.leaderboard.against import against, published
 from fcl_bench.leaderboard.latex import latex
-from fcl_bench.leaderboard.render import markdown
+from fcl_bench.leaderboard.render import markdown, overview
 from fcl_bench.leaderboard.sheet import sheet
 
 
@@ -91,6 +91,32 @@ def test_latex_marks_the_best_two_and_how_much_better_the_best_is() -> None:
         rf"digits & 3 & 0.1 & 22.00{spread} & \underline{{42.00}}{spread} & \textbf{{62.00}}{spread} & "
         rf"{better:.2f}\,\% & 99.00 \\"
     )
+
+
+def test_other_classifiers_stand_in_every_form_without_a_rank() -> None:
+    tables = made(record("a", 1, 50.0, other_classifiers__linear=classifier(60.0)), record("b", 1, 40.0))
+    assert "| `a [linear]` | 1 | 60.00 ± n/a | n/a |  | " in markdown(tables)
+    rows = list(csv.DictReader(io.StringIO(sheet(tables))))
+    assert [(row["method"], row["row"], row["classifier"]) for row in rows] == [
+        ("a", "a [linear]", "linear"),
+        ("a", "a", ""),
+        ("b", "b", ""),
+    ]
+    lines = latex(tables).splitlines()
+    assert r"dataset & $T$ & $\alpha$ & b & a & Improve & a [linear] \\" in lines
+    assert r"digits & 3 & 0.1 & \underline{40.00} & \textbf{50.00} & 25.00\,\% & 60.00 \\" in lines
+
+
+def test_other_classifiers_come_after_competitors_in_the_overview() -> None:
+    lucky = record("a", 1, 50.0, other_classifiers__linear=classifier(60.0))
+    tables = made(lucky, record("b"), record("joint", facts__oracle=True), record("b", stream__alpha=1))
+    names = [line[0] for line in overview(tables)]
+    assert names == ["method", "b", "a", "a [linear]", "joint (oracle)"]
+
+
+def test_the_paper_is_compared_with_the_methods_own_classifier() -> None:
+    (section,), _ = against(made(record("finetune", other_classifiers__linear=classifier(60.0), **PAPER)))
+    assert [row[0] for row in section.tables[0]][:3] == ["method", "finetune", "fedlwf"]
 
 
 def test_latex_of_a_cost_prefers_the_lower() -> None:

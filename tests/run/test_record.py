@@ -15,7 +15,8 @@ from conftest import ACCURACY, Command, Outcome, assert_equal_runs, contents, re
 from omegaconf import OmegaConf
 from safetensors import safe_open
 
-from fcl_bench.config.compose import composed, run_id
+from fcl_bench.config.compose import composed
+from fcl_bench.config.run_id import run_id
 from fcl_bench.datasets.gaussian import gaussian
 from fcl_bench.run.environment import peak_memory_mb
 
