@@ -6,12 +6,14 @@ import traceback
 import warnings
 from collections.abc import Sequence
 
+from fcl_bench.cli.plain_text import replace_missing_characters
 from fcl_bench.errors import UserError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a verb and turn what goes wrong into one sentence and an exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    replace_missing_characters()
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     from fcl_bench.cli.verbs import VERBS, run
 

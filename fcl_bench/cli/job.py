@@ -22,6 +22,7 @@ from fcl_bench.config.compose import check
 from fcl_bench.config.explain import explained
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically
+from fcl_bench.loggers import warn_of_unused_logger
 from fcl_bench.run.folder import finished
 
 
@@ -96,12 +97,14 @@ def read_reports(folder: Path, known: dict[int, Report]) -> Iterator[Report]:
 def _run(config: DictConfig, view: View) -> None:
     if before := finished(config):
         view.finished_before(*before)
-        return
-    with explained():
-        check(config)
-    from fcl_bench.run.experiment import run  # with torch and all the rest
+    else:
+        with explained():
+            check(config)
+        from fcl_bench.run.experiment import run  # with torch and all the rest
 
-    run(config, view, shlex.join(["python", "-m", "fcl_bench", *HydraConfig.get().overrides.task]))
+        run(config, view, shlex.join(["python", "-m", "fcl_bench", *HydraConfig.get().overrides.task]))
+    if view.skipped:
+        warn_of_unused_logger(config)
 
 
 @contextmanager

@@ -16,7 +16,11 @@ Role = Literal["competitor", "other classifier", "oracle"]  # only competitors a
 OTHER_CLASSIFIER = "other_classifier"
 
 NETWORK = ("backbone.weights", "backbone.input_size")
-FEDERATION = {"federation.participation": 1, "federation.dropout": 0, "federation.arrival": "ordered"}  # as usual
+USUAL_FEDERATION = {
+    "federation.participation": 1,
+    "federation.dropout": 0,
+    "federation.arrival": "ordered",
+}
 
 
 @dataclass(frozen=True)
@@ -36,8 +40,11 @@ class Row:
     @property
     def facts(self) -> tuple[str, ...]:
         """What the method declares about itself."""
-        declared = tuple(name for name, value in self.runs[0].result["facts"].items() if value)
-        return declared if self.runs[0].classifier is None else (*declared, OTHER_CLASSIFIER)
+        declared = self.runs[0].result["facts"]
+        facts = [name for name in declared if declared[name]]
+        if self.runs[0].classifier is not None:
+            facts.append(OTHER_CLASSIFIER)
+        return tuple(facts)
 
     @property
     def role(self) -> Role:
@@ -60,10 +67,13 @@ class Board:
     @property
     def stream(self) -> str:
         """The settings of the stream, of the frozen network's inputs, and of a federation that is not the usual one."""
-        stream = [key for key in self.conditions if key not in HEADING and "." not in key]
-        unusual = [key for key, usual in FEDERATION.items() if self.conditions.get(key, usual) != usual]
+        keys = [key for key in self.conditions if key not in HEADING and "." not in key]
+        keys += NETWORK
+        for key, usual in USUAL_FEDERATION.items():
+            if self.conditions.get(key, usual) != usual:
+                keys.append(key)
         parts = []
-        for key in (*stream, *NETWORK, *unusual):
+        for key in keys:
             value = self.conditions.get(key)
             if value is not None:
                 parts.append(f"{key} {text(value)}")
@@ -72,12 +82,14 @@ class Board:
     @property
     def uneven(self) -> bool:
         """Whether the rows have seen different seeds or streams."""
-        return len({frozenset(run.draw for run in row.runs) for row in self.rows}) > 1
+        draws = {frozenset(_values(row, self.sort)) for row in self.rows}
+        return len(draws) > 1
 
     @property
     def ranked(self) -> list[Row]:
         """The competitors for which the metric is defined, the best first."""
-        return [row for row in self.rows if row.role == "competitor" and row.scores[self.sort].mean is not None]
+        competitors = [row for row in self.rows if row.role == "competitor"]
+        return [row for row in competitors if row.scores[self.sort].mean is not None]
 
 
 def boards(runs: Iterable[Run], sort: str = HEADLINE) -> tuple[Board, ...]:
@@ -87,10 +99,11 @@ def boards(runs: Iterable[Run], sort: str = HEADLINE) -> tuple[Board, ...]:
     names = row_names(every)
     groups = _grouped(every, lambda run: _key(run.conditions))
     shared = [group[0].conditions for group in groups]
-    headings = unique_names([(heading(conditions), conditions) for conditions in shared], mark=": ")
+    headings = unique_names([heading(conditions) for conditions in shared], shared, mark=": ")
     made = []
     for title, conditions, group in zip(headings, shared, groups, strict=True):
-        board = Board(title, conditions, sort, metrics, rows(group, names, metrics, sort))
+        ordered = rows(group, names, metrics, sort)
+        board = Board(title, conditions, sort, metrics, ordered)
         made.append(_compared_with_best(board))
     return tuple(sorted(made, key=lambda board: natural(board.heading)))
 
@@ -98,16 +111,18 @@ def boards(runs: Iterable[Run], sort: str = HEADLINE) -> tuple[Board, ...]:
 def row_names(runs: Sequence[Run]) -> dict[str, str]:
     """For every method and choice of its settings one name, in all tables; by :func:`_settings_key`."""
     by_key = {_settings_key(run): run for run in runs}
-    names = unique_names([(run.method, run.settings) for run in by_key.values()], mark=" ")
-    return dict(zip(by_key, names, strict=True))
+    methods = [run.method for run in by_key.values()]
+    settings = [run.settings for run in by_key.values()]
+    return dict(zip(by_key, unique_names(methods, settings, mark=" "), strict=True))
 
 
 def contradictions(runs: Sequence[Run]) -> list[str]:
     """A sentence for every two records of the same run that do not say the same; the first one counts."""
     sentences = []
-    for first, *others in _grouped(runs, lambda run: (_key(run.conditions), _settings_key(run), run.draw)):
+    for first, *others in _grouped(runs, _identity):
         for other in others:
-            if different := ", ".join(_disagreements(first, other)):
+            different = ", ".join(_disagreements(first, other))
+            if different:
                 sentences.append(
                     f"Two records of the same run differ in {different}: {first.path} and {other.path}; "
                     "the first one counts."
@@ -115,19 +130,25 @@ def contradictions(runs: Sequence[Run]) -> list[str]:
     return sentences
 
 
-def rows(runs: Sequence[Run], names: dict[str, str], metrics: Sequence[str], sort: str) -> tuple[Row, ...]:
+def rows(
+    runs: Sequence[Run],
+    names: dict[str, str],
+    metrics: Sequence[str],
+    sort: str,
+) -> tuple[Row, ...]:
     """One row per method, choice of settings and classifier, the best first; a run that was found twice counts once."""
-    sign = 1 if column(sort).lower_is_better else -1
 
     def rank(row: Row) -> tuple[bool, float, str]:
         mean = row.scores[sort].mean
-        return mean is None, sign * (mean or 0.0), row.name
+        return mean is None, _sign(sort) * (mean or 0.0), row.name
 
     made = []
     for group in _grouped(runs, lambda run: (_settings_key(run), run.classifier)):
         name = names[_settings_key(group[0])]
         classifier = group[0].classifier
-        made.append(_row(f"{name} [{classifier}]" if classifier else name, group, metrics))
+        if classifier is not None:
+            name += f" [{classifier}]"
+        made.append(_row(name, group, metrics))
     return tuple(sorted(made, key=rank))
 
 
@@ -142,8 +163,12 @@ def by_mean(boards: Sequence[Board], role: Role) -> list[str]:
             mean = row.scores[board.sort].mean
             if row.role == role and mean is not None:
                 means.setdefault(row.name, []).append(mean)
-    sign = 1 if column(boards[0].sort).lower_is_better else -1
-    return sorted(means, key=lambda name: (-len(means[name]), sign * fmean(means[name]), name))
+    sign = _sign(boards[0].sort)
+
+    def rank(name: str) -> tuple[int, float, str]:
+        return -len(means[name]), sign * fmean(means[name]), name
+
+    return sorted(means, key=rank)
 
 
 def _with_other_classifiers(runs: Iterable[Run]) -> Iterator[Run]:
@@ -157,8 +182,11 @@ def _row(name: str, runs: Iterable[Run], metrics: Sequence[str]) -> Row:
     for run in runs:
         by_draw.setdefault(run.draw, run)
     ordered = sorted(by_draw.values(), key=lambda run: (run.result["seed"], run.draw))
-    scores = {metric: score([run.values.get(metric) for run in ordered]) for metric in metrics}
-    return Row(name, tuple(ordered), scores, None)
+    scores = {}
+    for metric in metrics:
+        values = [run.values.get(metric) for run in ordered]
+        scores[metric] = score(values)
+    return Row(name, tuple(ordered), scores, comparison=None)
 
 
 def _compared_with_best(board: Board) -> Board:
@@ -166,15 +194,23 @@ def _compared_with_best(board: Board) -> Board:
     if not board.ranked:
         return board
     best, *others = board.ranked
-    comparisons = [compared(_values(row, board.sort), _values(best, board.sort)) for row in others]
+    reference = _values(best, board.sort)
+    comparisons = [compared(_values(row, board.sort), reference) for row in others]
     corrected = holm([comparison.p for comparison in comparisons])
     by_name = {}
     for row, comparison, p in zip(others, comparisons, corrected, strict=True):
         by_name[row.name] = replace(comparison, p_holm=p)
-    return replace(board, rows=tuple(replace(row, comparison=by_name.get(row.name)) for row in board.rows))
+    rows = [replace(row, comparison=by_name.get(row.name)) for row in board.rows]
+    return replace(board, rows=tuple(rows))
+
+
+def _sign(metric: str) -> int:
+    """By this factor the best value becomes the smallest."""
+    return 1 if column(metric).lower_is_better else -1
 
 
 def _values(row: Row, metric: str) -> dict[str, float | None]:
+    """By draw."""
     return {run.draw: run.values.get(metric) for run in row.runs}
 
 
@@ -189,6 +225,10 @@ def _disagreements(one: Run, other: Run) -> Iterator[str]:
     for name, scores in one.result["other_classifiers"].items():
         if other.result["other_classifiers"].get(name, scores)["matrix"] != scores["matrix"]:
             yield f"the {name} classifier"
+
+
+def _identity(run: Run) -> Hashable:
+    return _key(run.conditions), _settings_key(run), run.draw
 
 
 def _settings_key(run: Run) -> str:

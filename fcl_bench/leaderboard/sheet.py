@@ -13,31 +13,42 @@ Cell = str | float | None
 
 def sheet(boards: Sequence[Board]) -> str:
     """The conditions that name a table, the method, every metric, and the comparison with the best."""
-    conditions = list(dict.fromkeys(key for board in boards for key in board.conditions))
+    conditions: dict[str, None] = {}
+    for board in boards:
+        conditions |= dict.fromkeys(board.conditions)
     metrics = boards[0].metrics
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
-    lines.writerow(_titles(conditions, metrics))
+    lines.writerow(["heading", *conditions, *_titles(metrics)])
     for board in boards:
         values = [board.conditions.get(key) for key in conditions]
         for row in board.rows:
-            lines.writerow([board.heading, *values, *_row(row, metrics), board.sort, *_comparison(row)])
+            lines.writerow([board.heading, *values, *_cells(row, metrics, board.sort)])
     return file.getvalue()
 
 
-def _titles(conditions: Sequence[str], metrics: Sequence[str]) -> list[str]:
-    titles = ["heading", *conditions, "method", "row", "classifier", "facts", "seeds"]
-    titles += [f"{metric}_{name}" for metric in metrics for name in STATISTICS]
-    return [*titles, "compared_by", *(f"{name}_to_best" for name in COMPARISON)]
+def _titles(metrics: Sequence[str]) -> Iterator[str]:
+    yield from ("method", "row", "classifier", "facts", "seeds")
+    for metric in metrics:
+        for name in STATISTICS:
+            yield f"{metric}_{name}"
+    yield "compared_by"
+    for name in COMPARISON:
+        yield f"{name}_to_best"
 
 
-def _row(row: Row, metrics: Sequence[str]) -> Iterator[Cell]:
-    yield from (row.method, row.name, row.runs[0].classifier, " ".join(row.facts), len(row.runs))
+def _cells(row: Row, metrics: Sequence[str], sort: str) -> Iterator[Cell]:
+    """As :func:`_titles`."""
+    yield row.method
+    yield row.name
+    yield row.runs[0].classifier
+    yield " ".join(row.facts)
+    yield len(row.runs)
     for metric in metrics:
         score = row.scores[metric]
-        low, high = score.interval or (None, None)
-        yield from (score.mean, score.deviation, low, high)
-
-
-def _comparison(row: Row) -> list[Cell]:
-    return [getattr(row.comparison, name, None) for name in COMPARISON]
+        yield score.mean
+        yield score.deviation
+        yield from score.interval or (None, None)
+    yield sort
+    for name in COMPARISON:
+        yield getattr(row.comparison, name, None)

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from fcl_bench.leaderboard.runs import Settings
@@ -36,26 +36,26 @@ def words(settings: Settings) -> str:
 
 def heading(conditions: Settings) -> str:
     """The conditions that every heading names."""
-    dataset, backbone, track, stream, partition, protocol = (conditions[key] for key in HEADING)
-    suffix = f", protocol {protocol}" if protocol else ""
-    return f"{dataset}, {backbone} ({track}), {stream} x {partition}{suffix}"
+    title = "{dataset}, {backbone} ({track}), {stream} x {partition}".format(**conditions)
+    protocol = conditions["protocol"]
+    return f"{title}, protocol {protocol}" if protocol else title
 
 
-def unique_names(groups: Sequence[tuple[str, Settings]], mark: str) -> list[str]:
-    """The name of each group; groups of equal names also have the settings in which these groups differ.
+def unique_names(names: Sequence[str], settings: Sequence[Settings], mark: str) -> list[str]:
+    """The names, of which equal ones become different by the settings that are not equal for all of them.
 
-    >>> unique_names([("a", {"lr": 1}), ("b", {"lr": 1}), ("a", {"lr": 2})], mark=": ")
+    >>> unique_names(["a", "b", "a"], [{"lr": 1}, {"lr": 1}, {"lr": 2}], mark=": ")
     ['a: lr=1', 'b', 'a: lr=2']
     """
     by_name: dict[str, list[Settings]] = {}
-    for name, settings in groups:
-        by_name.setdefault(name, []).append(settings)
-    own = {name: iter(differences(several)) for name, several in by_name.items()}
-    names = []
-    for name, _ in groups:
-        suffix = words(next(own[name]))
-        names.append(f"{name}{mark}{suffix}" if suffix else name)
-    return names
+    for name, own in zip(names, settings, strict=True):
+        by_name.setdefault(name, []).append(own)
+    left = {name: iter(differences(several)) for name, several in by_name.items()}
+    unique = []
+    for name in names:
+        suffix = words(next(left[name]))
+        unique.append(f"{name}{mark}{suffix}" if suffix else name)
+    return unique
 
 
 def differences(several: Sequence[Settings]) -> list[Settings]:
@@ -68,8 +68,11 @@ def differences(several: Sequence[Settings]) -> list[Settings]:
     for settings in several:
         for key, value in settings.items():
             values.setdefault(key, []).append(json.dumps(value, sort_keys=True))
-    common = {key for key, texts in values.items() if len(texts) == len(several) and len(set(texts)) == 1}
-    return [{key: value for key, value in settings.items() if key not in common} for settings in several]
+    common = set()
+    for key, texts in values.items():
+        if len(texts) == len(several) and len(set(texts)) == 1:
+            common.add(key)
+    return [_without(settings, common) for settings in several]
 
 
 def distinguishing_keys(tables: Sequence[Table]) -> list[str]:
@@ -79,7 +82,8 @@ def distinguishing_keys(tables: Sequence[Table]) -> list[str]:
     for table in tables:
         candidates |= dict.fromkeys(table.conditions)
     for key in candidates:
-        if len({_values(table, keys) for table in tables}) == len(tables):
+        different = {_values(table, keys) for table in tables}
+        if len(different) == len(tables):
             break
         if key not in keys and _varies(tables, key):
             keys.append(key)
@@ -91,7 +95,11 @@ def told_apart(tables: Sequence[Table], shortly: bool = False) -> list[str]:
     keys = distinguishing_keys(tables)
     if shortly and len(tables) > 1:
         keys = [key for key in keys if _varies(tables, key)]
-    return [", ".join(_condition(key, table) for key in keys) for table in tables]
+    titles = []
+    for table in tables:
+        conditions = [_condition(key, table) for key in keys]
+        titles.append(", ".join(conditions))
+    return titles
 
 
 def natural(title: str) -> list[str | float]:
@@ -100,8 +108,13 @@ def natural(title: str) -> list[str | float]:
     >>> sorted(["tasks=10", "tasks=5", "tasks=5 alpha=0.2"], key=natural)
     ['tasks=5', 'tasks=5 alpha=0.2', 'tasks=10']
     """
-    parts = re.split(r"(\d+(?:\.\d+)?)", title)
-    return [float(part) if index % 2 else part for index, part in enumerate(parts)]
+    parts: list[str | float] = [*re.split(r"(\d+(?:\.\d+)?)", title)]
+    parts[1::2] = map(float, parts[1::2])  # every second part is a number
+    return parts
+
+
+def _without(settings: Settings, keys: Collection[str]) -> Settings:
+    return {key: value for key, value in settings.items() if key not in keys}
 
 
 def _condition(key: str, table: Table) -> str:

@@ -16,9 +16,10 @@ from fcl_bench.leaderboard.boards import Board
 from fcl_bench.leaderboard.plots import curves, matrix, pareto, retention
 from fcl_bench.leaderboard.render import cells
 from fcl_bench.leaderboard.sheet import sheet
-from fcl_bench.loggers.wandb_service import Mode, begun, data_dir, patience, told, within
+from fcl_bench.loggers.wandb_service import Mode, call_with_timeout, data_dir, location, start_run, wandb_settings
 
 TIMEOUT = 60.0  # seconds to wait for the service, at the beginning and at the end
+NUMBERS = ("_mean", "_sd", "_low", "_high", "_to_best")  # endings of columns of the CSV
 
 
 def publish(boards: Sequence[Board], files: dict[str, str], project: str, folder: Path) -> str:
@@ -37,30 +38,34 @@ def publish(boards: Sequence[Board], files: dict[str, str], project: str, folder
             config={"boards": [board.heading for board in boards], "sort": boards[0].sort},
             dir=folder.absolute(),
             reinit="create_new",
-            settings=patience(TIMEOUT),
+            settings=wandb_settings(TIMEOUT),
         )
 
-    shown, run = dict(_pictures(boards)), None
+    def warn(text: str) -> None:
+        warnings.warn(f"The W&B leaderboard {text}", stacklevel=2)
+
+    pictures = dict(_pictures(boards))
+    run = None
     try:
-        run = begun(None, start, lambda text: warnings.warn(f"The W&B leaderboard {text}", stacklevel=2))
+        run = start_run(None, start, warn)
         if run is None:
             return "W&B is disabled, so nothing was published."
-        place = run.settings.sync_dir
+        session = run.settings.sync_dir
         with data_dir(folder.absolute() / "wandb"):
-            within(TIMEOUT, _log, run, boards, shown, files)
-        within(1.5 * TIMEOUT, run.finish)
-        return told(run, place)
+            call_with_timeout(TIMEOUT, _log, run, boards, pictures, files)
+        call_with_timeout(1.5 * TIMEOUT, run.finish)
+        return location(run, session)
     except Exception as error:
         if run is not None:
             with suppress(Exception):
-                within(TIMEOUT, run.finish, 1)
+                call_with_timeout(TIMEOUT, run.finish, 1)
         raise UserError(f"The leaderboard cannot be published to W&B ({error!r}): leave --wandb out.") from error
 
 
 def _log(run: Any, boards: Sequence[Board], pictures: dict[str, Image.Image], files: dict[str, str]) -> None:
     import wandb
 
-    tables = {"leaderboard": wandb.Table(*_numbers(sheet(boards)))}
+    tables = {"leaderboard": wandb.Table(*_typed(sheet(boards)))}
     for number, board in enumerate(boards, start=1):
         titles, *lines = cells(board)
         tables[f"board {number}: {board.heading}"] = wandb.Table([*titles], lines)
@@ -71,8 +76,9 @@ def _log(run: Any, boards: Sequence[Board], pictures: dict[str, Image.Image], fi
     with TemporaryDirectory() as scratch:
         artifact = wandb.Artifact("leaderboard", "leaderboard")
         for name, text in files.items():
-            Path(scratch, name).write_text(text)
-            artifact.add_file(str(Path(scratch, name)))
+            path = Path(scratch, name)
+            path.write_text(text, encoding="utf-8")
+            artifact.add_file(str(path))
         run.log_artifact(artifact)
 
 
@@ -84,12 +90,18 @@ def _pictures(boards: Sequence[Board]) -> Iterator[tuple[str, Image.Image]]:
             yield f"{kind.__name__} {number}", Image.open(drawn)
 
 
-def _numbers(text: str) -> tuple[list[str | int], list[list[str | float | None]]]:
+def _typed(text: str) -> tuple[list[str | int], list[list[str | float | None]]]:
     """The CSV as columns of one type each, as W&B wants them."""
     titles, *lines = csv.reader(io.StringIO(text))
-    measured = [title.endswith(("_mean", "_sd", "_low", "_high", "_to_best")) or title == "seeds" for title in titles]
-    rows = [
-        [(float(cell) if cell else None) if numeric else cell for numeric, cell in zip(measured, line, strict=True)]
-        for line in lines
-    ]
+    numeric = [title.endswith(NUMBERS) or title == "seeds" for title in titles]
+    rows = []
+    for line in lines:
+        row: list[str | float | None] = []
+        for is_number, cell in zip(numeric, line, strict=True):
+            row.append(_number(cell) if is_number else cell)
+        rows.append(row)
     return [*titles], rows
+
+
+def _number(cell: str) -> float | None:
+    return float(cell) if cell else None

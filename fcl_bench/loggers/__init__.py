@@ -1,16 +1,21 @@
-"""Loggers: where the numbers of a run go beside its record."""
+"""Loggers: where the numbers of a run go in addition to its record. A logger reads the record and never changes it."""
 
 import csv
 import io
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+
+from omegaconf import DictConfig
 
 from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.loggers.exchanges import read_exchanges
 from fcl_bench.run.result import Result
 
-Log = Callable[[Result], None]  # told the result so far after every task
+Log = Callable[[Result], None]  # called with the result so far after every task
+OWN_FILES = ("fcl_bench.loggers.CSV", "fcl_bench.loggers.NoLogger")  # they write to the run folder, or nothing
 
 
 class Logger(Protocol):
@@ -26,21 +31,29 @@ class Logger(Protocol):
 
 
 class CSV:
-    """``metrics.csv`` in the run folder: a row per task, a column per curve."""
+    """Two tables in the run folder: ``metrics.csv`` with a row per task, ``exchanges.csv`` with a row per exchange."""
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Log]:
-        """Write the whole table anew after every task: it is small, and a resumed run then has no double rows."""
+        """Write both tables again after every task: they are small, and a resumed run then has no double rows."""
 
         def log(result: Result) -> None:
-            table = io.StringIO()
-            rows = csv.writer(table)
-            rows.writerow(["task", *result["curves"]])
-            rows.writerows(enumerate_rows(result["curves"]))
-            with writing_to(folder, "output_dir"):
-                write_atomically(folder / "metrics.csv", table.getvalue().encode())
+            curves = result["curves"]
+            _write(folder / "metrics.csv", ["task", *curves], enumerate_rows(curves))
+            exchanges = read_exchanges(folder)
+            columns = list(dict.fromkeys(name for row in exchanges for name in row))
+            _write(folder / "exchanges.csv", columns, ([row.get(name) for name in columns] for row in exchanges))
 
         yield log
+
+
+class NoLogger:
+    """No log."""
+
+    @contextmanager
+    def opened(self, folder: Path) -> Iterator[Log]:
+        """Do nothing."""
+        yield lambda result: None
 
 
 def enumerate_rows(curves: dict[str, list[float | None]]) -> list[list[float | None]]:
@@ -52,10 +65,22 @@ def enumerate_rows(curves: dict[str, list[float | None]]) -> list[list[float | N
     return [[number, *values] for number, values in enumerate(zip(*curves.values(), strict=True), start=1)]
 
 
-class Nothing:
-    """No log."""
+def warn_of_unused_logger(config: DictConfig) -> None:
+    """Say that a run which was finished before has not been logged again."""
+    target = config.logger["_target_"]
+    if target not in OWN_FILES:
+        name = target.rpartition(".")[2]
+        warnings.warn(
+            f"The logger {name} was not used, as nothing was computed: a run is logged while it runs; "
+            "resume=false runs it again and logs it.",
+            stacklevel=2,
+        )
 
-    @contextmanager
-    def opened(self, folder: Path) -> Iterator[Log]:
-        """Do nothing."""
-        yield lambda result: None
+
+def _write(path: Path, titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    table = io.StringIO()
+    lines = csv.writer(table)
+    lines.writerow(titles)
+    lines.writerows(rows)
+    with writing_to(path.parent, "output_dir"):
+        write_atomically(path, table.getvalue().encode())

@@ -17,7 +17,7 @@ from pydantic_core import PydanticCustomError
 
 from fcl_bench.loggers import Log
 from fcl_bench.loggers.wandb_content import of_all_classifiers, rows, tables
-from fcl_bench.loggers.wandb_service import Mode, begun, data_dir, patience, told, within
+from fcl_bench.loggers.wandb_service import Mode, call_with_timeout, data_dir, location, start_run, wandb_settings
 from fcl_bench.run.result import Result, read_result
 from fcl_bench.seeds import seeded
 
@@ -26,7 +26,9 @@ LONGEST_TAG = 64
 
 def _named(most: int, forbidden: str) -> AfterValidator:
     """Names as W&B takes them."""
-    wanted = f"a name of 1 to {most} characters{' without ' * bool(forbidden)}{' '.join(forbidden)}"
+    wanted = f"a name of 1 to {most} characters"
+    if forbidden:
+        wanted += f" without {' '.join(forbidden)}"
 
     def check(name: str) -> str:
         if not 0 < len(name) <= most or set(name) & set(forbidden):
@@ -52,31 +54,34 @@ class WandB:
         timeout: PositiveFloat = 60.0,
     ):
         """``mode=None`` is what WANDB_MODE says, else online if wandb knows an API key, else offline."""
-        self.project, self.entity, self.mode, self.tags, self.timeout = project, entity, mode, tags or [], timeout
+        self.project = project
+        self.entity = entity
+        self.mode = mode
+        self.tags = tags or []
+        self.timeout = timeout
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Log]:
         """See :class:`fcl_bench.loggers.Logger`."""
         session = Session(folder, self.timeout)
         session.attempt(self._start, session)
-        code = 1
+        exit_code = 1
         try:
             yield lambda result: session.attempt(session.log, result)
-            with data_dir(session.place / "wandb"):
-                session.attempt(within, self.timeout, session.complete)
-            code = 0
+            with data_dir(session.folder_of_wandb / "wandb"):
+                session.attempt(call_with_timeout, self.timeout, session.complete)
+            exit_code = 0
         finally:
-            session.close(code)
+            session.close(exit_code)
 
     def _start(self, session: "Session") -> None:
-        session.run = begun(self.mode, lambda mode: self._run(session, mode), session.warn)
+        session.run = start_run(self.mode, lambda mode: self._run(session, mode), session.warn)
 
     def _run(self, session: "Session", mode: Mode) -> Any:
         import wandb
 
-        result = session.begun
-        names = (result[key] for key in ("dataset", "backbone", "track", "protocol"))
-        tags = [name[:LONGEST_TAG] for name in (*names, result["stream"]["name"], *self.tags) if name]
+        result = session.result_before
+        resumed = bool(result["curves"]["average_accuracy"])
         run = wandb.init(
             project=self.project,
             entity=self.entity,
@@ -85,30 +90,40 @@ class WandB:
             name=session.name,
             group=result["stream"]["hash"],
             job_type=result["method"],
-            tags=list(dict.fromkeys(tags)),
+            tags=self._all_tags(result),
             config=session.config,
-            dir=session.place,
+            dir=session.folder_of_wandb,
             reinit="create_new",  # a run of the caller's own is left alone
-            resume="allow" if mode == "online" and result["curves"]["average_accuracy"] else None,
-            settings=patience(self.timeout),
+            resume="allow" if mode == "online" and resumed else None,
+            settings=wandb_settings(self.timeout),
         )
         for axis in ("task", "exchange"):
             run.define_metric(axis)
             run.define_metric(f"{axis}/*", step_metric=axis, summary="none")
         return run
 
+    def _all_tags(self, result: Result) -> list[str]:
+        """What a reader filters by, then the user's own, each once."""
+        names = [result[key] for key in ("dataset", "backbone", "track", "protocol")]
+        names += [result["stream"]["name"], *self.tags]
+        return list(dict.fromkeys(name[:LONGEST_TAG] for name in names if name))
+
 
 class Session:
     """A record and its W&B run."""
 
-    def __init__(self, folder: Path, timeout: float):
-        self.folder, self.timeout, self.begun = folder, timeout, read_result(folder / "result.json")
-        config: Any = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-        self.name = f"{self.begun['method']} seed {self.begun['seed']}"
-        self.id = f"{self.begun['run_id']}-{self.begun['inputs'][:8]}"
-        self.config, self.place = config, Path(config["output_dir"]).absolute()
+    def __init__(self, record: Path, timeout: float):
+        config: Any = OmegaConf.to_container(OmegaConf.load(record / "config.yaml"))
+        self.record = record
+        self.timeout = timeout
+        self.config = config
+        self.folder_of_wandb = Path(config["output_dir"]).absolute()
+        self.result_before = read_result(record / "result.json")
+        self.name = f"{self.result_before['method']} seed {self.result_before['seed']}"
+        self.id = f"{self.result_before['run_id']}-{self.result_before['inputs'][:8]}"
         self.run: Any = None  # none if logging is disabled
-        self._rows, self._failed = 0, False
+        self._rows = 0
+        self._failed = False
 
     def attempt(self, function: Callable[..., None], *arguments: Any) -> None:
         """Do something with wandb, unless it has failed before; nobody's random numbers are touched."""
@@ -131,7 +146,7 @@ class Session:
         """All rows that are new."""
         if self.run is None:
             return
-        for row in islice(rows(self.folder, result), self._rows, None):
+        for row in islice(rows(self.record, result), self._rows, None):
             self.run.log(row, step=self._rows, commit=True)
             self._rows += 1
         self.run.summary.update(of_all_classifiers(result, "metrics"))
@@ -142,15 +157,15 @@ class Session:
             return
         import wandb
 
-        result = read_result(self.folder / "result.json")
+        result = read_result(self.record / "result.json")
         self.log(result)
-        found = {name: wandb.Table(*table) for name, table in tables(self.folder, result).items()}
-        self.run.log(found, step=self._rows, commit=True)
+        logged = {name: wandb.Table(*table) for name, table in tables(self.record, result).items()}
+        self.run.log(logged, step=self._rows, commit=True)
         stream = wandb.Artifact(f"stream-{result['stream']['hash'][:16]}", "stream", metadata=result["stream"])
-        stream.add_file(str(self.folder / "stream.json"))
-        stream.add_file(str(self.folder / "stream.npz"))
+        stream.add_file(str(self.record / "stream.json"))
+        stream.add_file(str(self.record / "stream.npz"))
         numbers = wandb.Artifact(f"result-{self.id}", "result")
-        numbers.add_file(str(self.folder / "result.json"))
+        numbers.add_file(str(self.record / "result.json"))
         for artifact in (stream, numbers):
             self.run.log_artifact(artifact)
 
@@ -158,11 +173,13 @@ class Session:
         """End the W&B run, and say where it is; of one that has failed, silently."""
         if self.run is None:
             return
-        run, place = self.run, self.run.settings.sync_dir
+        run = self.run
+        folder = run.settings.sync_dir
         if self._failed:
             with suppress(Exception):
-                within(self.timeout, run.finish, exit_code)
+                call_with_timeout(self.timeout, run.finish, exit_code)
             return
-        self.attempt(within, 1.5 * self.timeout, run.finish, exit_code)  # wandb itself gives up after the timeout
+        patience = 1.5 * self.timeout  # wandb itself gives up after the timeout
+        self.attempt(call_with_timeout, patience, run.finish, exit_code)
         if not self._failed:
-            print(told(run, place))
+            print(location(run, folder))

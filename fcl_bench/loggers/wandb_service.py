@@ -12,7 +12,7 @@ from typing import Any, Literal
 Mode = Literal["online", "offline", "disabled"]
 
 
-def begun(mode: Mode | None, start: Callable[[Mode], Any], warn: Callable[[str], None]) -> Any:
+def start_run(mode: Mode | None, start: Callable[[Mode], Any], warn: Callable[[str], None]) -> Any:
     """The W&B run that ``start`` makes; None if logging is disabled.
 
     No mode is what WANDB_MODE says, else online if wandb knows an API key, else offline. A service that cannot be used
@@ -36,7 +36,7 @@ def begun(mode: Mode | None, start: Callable[[Mode], Any], warn: Callable[[str],
     return start("offline")
 
 
-def patience(timeout: float) -> Any:
+def wandb_settings(timeout: float) -> Any:
     """Settings of a run: silent, and waiting no longer than this at its beginning and end."""
     import wandb
 
@@ -45,18 +45,20 @@ def patience(timeout: float) -> Any:
     )
 
 
-def told(run: Any, place: str) -> str:
-    """Where a W&B run is."""
-    return f"W&B run, offline; to upload it: wandb sync {shlex.quote(place)}" if run.offline else f"W&B run: {run.url}"
+def location(run: Any, folder: str) -> str:
+    """A sentence that says where a W&B run is; ``folder`` holds its files."""
+    if run.offline:
+        return f"W&B run, offline; to upload it: wandb sync {shlex.quote(folder)}"
+    return f"W&B run: {run.url}"
 
 
-def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> None:
+def call_with_timeout(seconds: float, function: Callable[..., Any], *arguments: Any) -> None:
     """Call something that might never return, and wait no longer than this for it.
 
-    >>> within(1.0, print, "done")
+    >>> call_with_timeout(1.0, print, "done")
     done
     >>> from threading import Event
-    >>> within(0.1, Event().wait)
+    >>> call_with_timeout(0.1, Event().wait)
     Traceback (most recent call last):
     TimeoutError: not done within 0.1 s
     """
@@ -74,16 +76,9 @@ def within(seconds: float, function: Callable[..., Any], *arguments: Any) -> Non
     done.result()
 
 
-def _usual_mode(configured: str) -> Mode:
-    """What wandb itself was configured for, by WANDB_MODE or its own files."""
-    if configured == "disabled":
-        return "disabled"
-    return "offline" if configured in ("offline", "dryrun") else "online"
-
-
 @contextmanager
 def data_dir(folder: Path) -> Iterator[None]:
-    """Where wandb keeps the files of artifacts until they are uploaded, unless the user has chosen a place."""
+    """Where wandb keeps the files of artifacts until they are uploaded, unless the user has chosen a folder."""
     chosen = os.environ.get("WANDB_DATA_DIR")
     os.environ["WANDB_DATA_DIR"] = chosen or str(folder)
     try:
@@ -91,3 +86,10 @@ def data_dir(folder: Path) -> Iterator[None]:
     finally:
         if chosen is None:
             del os.environ["WANDB_DATA_DIR"]
+
+
+def _usual_mode(configured: str) -> Mode:
+    """What wandb itself was configured for, by WANDB_MODE or its own files."""
+    if configured == "disabled":
+        return "disabled"
+    return "offline" if configured in ("offline", "dryrun") else "online"

@@ -160,9 +160,11 @@ def test_every_task_is_a_row_with_all_curves(logged: tuple[Outcome, Path], writt
 def test_every_exchange_is_a_row(logged: tuple[Outcome, Path], written: Written) -> None:
     lines, rows = logged[0].exchanges, written.rows("exchange")
     assert [row["exchange"] for row in rows] == list(range(1, len(lines) + 1))
-    assert [
-        {name.partition("/")[2]: row[name] for name in row if name.startswith("exchange/")} for row in rows
-    ] == lines
+    for row, line in zip(rows, lines, strict=True):
+        notes = line.pop("notes", {})
+        fields = {f"exchange/{name}": value for name, value in line.items()}
+        fields |= {f"exchange/note/{name}": value for name, value in notes.items()}
+        assert {name: value for name, value in row.items() if name.startswith("exchange/")} == fields
 
 
 def test_both_axes_are_declared(written: Written) -> None:
@@ -208,7 +210,7 @@ def test_artifacts_hold_stream_and_result(logged: tuple[Outcome, Path], written:
 
 def test_wandb_leaves_the_record_and_the_screen_alone(logged: tuple[Outcome, Path], afcl_run: Outcome) -> None:
     done, place = logged
-    assert set(contents(done.folder)) == set(contents(afcl_run.folder)) - {"metrics.csv"}
+    assert set(contents(done.folder)) == set(contents(afcl_run.folder)) - {"metrics.csv", "exchanges.csv"}
     (line,) = (line for line in done.out.splitlines() if "wandb" in line or "W&B" in line)
     assert line == f"W&B run, offline; to upload it: wandb sync {sessions(place)[0]}"
 

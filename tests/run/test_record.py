@@ -22,7 +22,7 @@ from fcl_bench.run.environment import peak_memory_mb
 
 FILES = {
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "exchanges.jsonl", "metrics.csv"),
-    "checkpoint/checkpoint.safetensors",
+    *("exchanges.csv", "checkpoint/checkpoint.safetensors"),
 }
 COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
