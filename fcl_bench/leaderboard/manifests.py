@@ -1,4 +1,4 @@
-"""Who holds which class when: read from the ``stream.json`` beside a record, without the data."""
+"""Who holds which class when: read from the ``stream.json`` next to a record, without the data."""
 
 import json
 from collections.abc import Iterable

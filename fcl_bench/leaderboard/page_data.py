@@ -46,12 +46,14 @@ def page_data(boards: Sequence[Board]) -> Data:
     """All that the scripts of the page read."""
     pool = Pool()
     metrics = boards[0].metrics if boards else ()
+    rows = [row for board in boards for row in board.rows]
     return {
         "columns": [_column(metric) for metric in metrics],
         "facts": FACTS,
         "note": NOTE,
         "curves": list(CURVES.values()),
-        "methods": sorted({row.method for board in boards for row in board.rows}),
+        "methods": sorted({row.method for row in rows}),
+        "runs": len({run.path for row in rows for run in row.runs}),
         "boards": [_board(board, pool) for board in boards],
         "pool": pool.texts,
         "streams": stream_pictures(boards),

@@ -12,7 +12,7 @@ from fcl_bench.leaderboard.runs import Run
 
 SHOWN_CLIENTS = 50  # of larger federations the first
 MOST_SHARES = 300_000  # of a task, client and class, in all pictures: about 1 MB of the page
-MISSING = "stream.json is not beside the record"
+MISSING = "stream.json is not next to the record"
 TOO_LARGE = "the page would become too large"
 Picture = dict[str, Any]
 

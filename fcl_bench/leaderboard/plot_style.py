@@ -14,7 +14,8 @@ from fcl_bench.leaderboard.boards import Board
 
 # The colours of Okabe and Ito, which colour-blind readers can tell apart; further rows get other marks and lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
-LINES = ("-", "--", ":", "-.")
+LINES = ("-", ":", "-.")
+ORACLE_LINE = "--"  # as on the page; an oracle may coincide with a method, whose line is then seen between the dashes
 MARKS = "osD^vPX*"
 TALLEST_LEGEND = 8.0  # inches; a longer one gets a second column
 LABEL_LETTERS = 44  # in a line of a legend
@@ -36,10 +37,12 @@ def style(number: int) -> Style:
 
 def row_styles(boards: Sequence[Board]) -> dict[str, Style]:
     """The same look for a row in every panel, by the name of the row."""
+    rows = {row.name: row for board in boards for row in board.rows}
     styles = {}
-    for number, name in enumerate(sorted(row_names(boards))):
-        styles[name] = style(number)
-        styles[name]["label"] = name
+    for number, name in enumerate(sorted(rows)):
+        styles[name] = style(number) | {"label": name}
+        if "oracle" in rows[name].facts:
+            styles[name]["linestyle"] = ORACLE_LINE
     return styles
 
 

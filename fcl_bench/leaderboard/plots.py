@@ -64,9 +64,7 @@ def stream(boards: Sequence[Board]) -> NamedFigures:
         first = min(runs, key=lambda run: run.result["seed"])
         manifest = find_manifest(run for run in runs if run.draw == first.draw)
         if manifest is None:
-            raise UserError(
-                f"There is no stream.json of the stream beside {first.path}: name folders of runs as they were written."
-            )
+            raise UserError(f"There is no stream.json next to {first.path}: name folders of runs as they were written.")
         counts = dense_counts(manifest.counts, manifest.tasks, manifest.clients)
         yield _description(board), picture(counts)
 

@@ -20,15 +20,15 @@ from fcl_bench.leaderboard.render import cells
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, ...]:
+def boards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, ...]:
     folder = tmp_path_factory.mktemp("some records")
     write_samples(folder)
     return read_boards(folder)
 
 
 @pytest.fixture(scope="module")
-def large(found: tuple[Board, ...]) -> Board:
-    (board,) = (board for board in found if len(board.rows) == 6)
+def large(boards: tuple[Board, ...]) -> Board:
+    (board,) = (board for board in boards if len(board.rows) == 6)
     return board
 
 
@@ -39,9 +39,9 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def browser(driver: Any, found: tuple[Board, ...], tmp_path_factory: pytest.TempPathFactory) -> Browser:
+def browser(driver: Any, boards: tuple[Board, ...], tmp_path_factory: pytest.TempPathFactory) -> Browser:
     path = tmp_path_factory.mktemp("page") / "leader board.html"
-    path.write_text(page(found), encoding="utf-8")
+    path.write_text(page(boards), encoding="utf-8")
     return Browser(driver, path)
 
 
@@ -90,6 +90,7 @@ def by_mean(board: Board, metric: str, sign: int) -> list[str]:
 
 
 def test_the_table_has_the_cells_of_the_terminal(opened: Browser, large: Board) -> None:
+    assert opened.texts("#summary") == ["2 boards · 5 methods · 20 runs"]
     assert opened.methods() == names(large.rows)
     assert opened.texts("#table thead th")[0] == "method"
     heads = opened.texts("#table thead th")
@@ -123,14 +124,14 @@ def test_best_is_bold_and_second_underlined(opened: Browser, large: Board) -> No
 
 
 def test_a_heading_sorts_as_python_does(opened: Browser, large: Board) -> None:
-    told = "return [...document.querySelectorAll('[aria-sort]')].map(head => [head.innerText, head.ariaSort])"
+    sorted_by = "return [...document.querySelectorAll('[aria-sort]')].map(head => [head.innerText, head.ariaSort])"
     for metric in ("plasticity", "forgetting", "uplink_bytes"):
         title, sign = COLUMNS[metric].title, 1 if COLUMNS[metric].lower_is_better else -1
         number = 1 + opened.texts("#table thead th").index(title)
         for way in (sign, -sign):
             opened.click(f"#table thead th:nth-child({number}) button")
             assert opened.methods() == by_mean(large, metric, way)
-            assert opened.run(told) == [[title, "ascending" if way > 0 else "descending"]]
+            assert opened.run(sorted_by) == [[title, "ascending" if way > 0 else "descending"]]
 
 
 def test_filters_leave_the_right_rows(opened: Browser, large: Board) -> None:
@@ -187,18 +188,18 @@ def test_details_draw_the_curves_of_the_record(opened: Browser, large: Board) ->
 
 def test_other_methods_and_seeds_can_be_drawn(opened: Browser, large: Board) -> None:
     opened.follow(large, row_of(large, "fedncm"))
-    listed = opened.texts("#beside select:first-of-type option")
-    opened.choose("#beside select", str(listed.index("derpp") - 1))
+    listed = opened.texts("#compared select:first-of-type option")
+    opened.choose("#compared select", str(listed.index("derpp") - 1))
     opened.traces("#curves figure")
     drawn = "document.querySelector('#curves .plot').data.filter(trace => trace.name === arguments[0])"
     named = f"return {drawn}.length === arguments[1]"
     opened.until(named, "derpp", 1)
-    opened.choose("#beside select:last-of-type", "lines")
+    opened.choose("#compared select:last-of-type", "lines")
     opened.until(named, "fedncm", 3)
     (first, *_) = (trace for trace in opened.traces("#curves figure") if trace["name"] == "fedncm")
     curve = row_of(large, "fedncm").runs[0].result["curves"]["average_accuracy"]
     np.testing.assert_allclose(first["y"], curve, rtol=1e-5)
-    opened.click("#beside button[aria-label='Remove derpp']")
+    opened.click("#compared button[aria-label='Remove derpp']")
     opened.until(named, "derpp", 0)
 
 
@@ -214,17 +215,17 @@ def test_the_heat_map_is_the_matrix(opened: Browser, large: Board) -> None:
     np.testing.assert_allclose(opened.traces("#details figure.tall")[0]["z"], matrices[1], rtol=1e-5)
 
 
-def test_every_run_is_told_whole(opened: Browser, large: Board) -> None:
+def test_every_run_is_shown_whole(opened: Browser, large: Board) -> None:
     row = next(row for row in large.rows if NASTY in row.name)
     opened.follow(large, row)
     assert opened.texts("#name") == [row.name]
     opened.run("document.querySelectorAll('.run').forEach(run => { run.open = true; })")
     assert opened.texts(".command") == [run.result["command"] for run in row.runs]
-    for run, told in zip(row.runs, opened.texts(".run"), strict=True):
+    for run, shown in zip(row.runs, opened.texts(".run"), strict=True):
         result = run.result
         for text in (result["run_id"], result["stream"]["hash"], result["inputs"], result["environment"]["git_commit"]):
-            assert text in told
-        lines = told.splitlines()
+            assert text in shown
+        lines = shown.splitlines()
         assert {f"method.note={NASTY}", "method.lr=0.01", f"backbone.seed={run.result['seed']}", "torch=2.9"} <= {
             *lines
         }
@@ -289,14 +290,14 @@ def test_the_picture_of_the_stream_is_the_manifest(opened: Browser, large: Board
     assert "The first 50 of 60 clients are shown." in opened.texts("#stream-note")[0]
     assert len(opened.traces("#picture")[0]["z"][0]) == 3 * 51 - 1
     opened.choose("#seed", "hash-3-3")
-    sentence = "The picture is not available because stream.json is not beside the record."
+    sentence = "The picture is not available because stream.json is not next to the record."
     assert opened.texts("#picture") == [sentence]
 
 
-def test_boards_are_chosen_and_linked(opened: Browser, found: tuple[Board, ...], large: Board) -> None:
-    (small,) = (board for board in found if board is not large)
-    assert opened.texts("#board option") == [board.heading for board in found]
-    opened.choose("#board", str(found.index(small)))
+def test_boards_are_chosen_and_linked(opened: Browser, boards: tuple[Board, ...], large: Board) -> None:
+    (small,) = (board for board in boards if board is not large)
+    assert opened.texts("#board option") == [board.heading for board in boards]
+    opened.choose("#board", str(boards.index(small)))
     opened.until("return document.getElementById('heading').textContent === arguments[0]", small.heading)
     assert opened.methods() == names(small.rows)
     opened.driver.back()

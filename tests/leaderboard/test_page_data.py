@@ -22,21 +22,21 @@ from fcl_bench.leaderboard.render import cells
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, ...]:
+def boards(tmp_path_factory: pytest.TempPathFactory) -> tuple[Board, ...]:
     folder = tmp_path_factory.mktemp("some records")
     write_samples(folder)
     return read_boards(folder)
 
 
 @pytest.fixture(scope="module")
-def large(found: tuple[Board, ...]) -> Board:
-    (board,) = (board for board in found if len(board.rows) == 6)
+def large(boards: tuple[Board, ...]) -> Board:
+    (board,) = (board for board in boards if len(board.rows) == 6)
     return board
 
 
-def test_texts_are_those_of_the_tables(found: tuple[Board, ...]) -> None:
-    data = page_data(found)
-    for board, shown in zip(found, data["boards"], strict=True):
+def test_texts_are_those_of_the_tables(boards: tuple[Board, ...]) -> None:
+    data = page_data(boards)
+    for board, shown in zip(boards, data["boards"], strict=True):
         order = [board.sort, *(name for name in COLUMNS if name != board.sort)]
         for line, row in zip(cells(board, tuple(COLUMNS))[1:], shown["rows"], strict=True):
             texts = dict(zip(COLUMNS, row["texts"], strict=True))
@@ -46,8 +46,8 @@ def test_texts_are_those_of_the_tables(found: tuple[Board, ...]) -> None:
             assert line[4] == ("best" if row["name"] == shown["best"] else row["p"])
 
 
-def test_curves_and_matrices_keep_six_digits(found: tuple[Board, ...]) -> None:
-    for board, shown in zip(found, page_data(found)["boards"], strict=True):
+def test_curves_and_matrices_keep_six_digits(boards: tuple[Board, ...]) -> None:
+    for board, shown in zip(boards, page_data(boards)["boards"], strict=True):
         for row, drawn in zip(board.rows, shown["rows"], strict=True):
             for run, line in zip(row.runs, drawn["runs"], strict=True):
                 np.testing.assert_allclose(line["matrix"], run.result["matrix"], rtol=5e-6)
@@ -57,10 +57,10 @@ def test_curves_and_matrices_keep_six_digits(found: tuple[Board, ...]) -> None:
                     assert all(len(str(value).replace(".", "")) <= 7 for value in curve if value is not None)
 
 
-def test_settings_that_runs_share_are_stored_once(found: tuple[Board, ...]) -> None:
-    runs = [run for board in found for row in board.rows for run in row.runs]
+def test_settings_that_runs_share_are_stored_once(boards: tuple[Board, ...]) -> None:
+    runs = [run for board in boards for row in board.rows for run in row.runs]
     parts = {json.dumps({key: value}) for run in runs for key, value in run.result["config"].items()}
-    data = page_data(found)
+    data = page_data(boards)
     assert len(data["pool"]) == len(set(data["pool"])) == len(parts) + 1  # and one environment
     drawn = [run for board in data["boards"] for row in board["rows"] for run in row["runs"]]
     lines = [sorted("\n".join(data["pool"][part] for part in run["config"]).splitlines()) for run in drawn]
@@ -99,9 +99,9 @@ def test_a_record_without_a_curve_has_an_empty_one(tmp_path: Path) -> None:
     assert [len(curve) for curve in run["curves"]] == [3, 3, 0, 3]
 
 
-def test_streams_come_from_any_record_of_the_same_hash(found: tuple[Board, ...], large: Board) -> None:
-    drawn = stream_pictures(found)
-    missing = "stream.json is not beside the record"
+def test_streams_come_from_any_record_of_the_same_hash(boards: tuple[Board, ...], large: Board) -> None:
+    drawn = stream_pictures(boards)
+    missing = "stream.json is not next to the record"
     assert {key: value for key, value in drawn.items() if isinstance(value, str)} == dict.fromkeys(
         ("hash-3-3", "hash-2-1", "hash-2-2"), missing
     )
@@ -125,7 +125,7 @@ def unpacked(picture: dict) -> list[list[int]]:
 def test_a_manifest_that_cannot_be_used_is_as_good_as_none(tmp_path: Path, content: str) -> None:
     write(tmp_path / "one", sample("afcl", 1))
     (tmp_path / "one" / "stream.json").write_text(content)
-    assert list(stream_pictures(read_boards(tmp_path)).values()) == ["stream.json is not beside the record"]
+    assert list(stream_pictures(read_boards(tmp_path)).values()) == ["stream.json is not next to the record"]
 
 
 def test_every_board_gets_a_picture_before_one_gets_two(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -138,8 +138,8 @@ def test_every_board_gets_a_picture_before_one_gets_two(tmp_path: Path, monkeypa
     assert reasons == dict.fromkeys(("hash-2-2", "hash-3-2"), "the page would become too large")
 
 
-def test_no_text_of_a_record_is_markup(found: tuple[Board, ...]) -> None:
-    text = page(found)
+def test_no_text_of_a_record_is_markup(boards: tuple[Board, ...]) -> None:
+    text = page(boards)
     assert "alert(1)" not in text
     packed = re.search(r'id="data">([A-Za-z0-9+/=]+)</script>', text)
     assert packed

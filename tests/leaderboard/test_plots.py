@@ -76,6 +76,14 @@ def test_several_tables_share_one_look_per_row() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["b", "a"]
 
 
+def test_only_an_oracle_is_dashed() -> None:
+    names = [f"method_{number:02}" for number in range(30)]
+    records = [record(name, facts__oracle=name == "method_03") for name in names]
+    ((_, figure),) = curves(made(*records))
+    dashed = [line.get_label() for line in figure.axes[0].lines if line.get_linestyle() == "--"]
+    assert dashed == ["method_03"]
+
+
 def test_an_oracle_alone_has_no_front() -> None:
     ((_, figure),) = pareto(made(record("joint", facts__oracle=True)))
     assert len(figure.axes) == 2
@@ -239,7 +247,7 @@ def test_the_stream_comes_from_the_manifest_beside_a_record(tiny: Command, outpu
     (done.folder / "stream.json").write_text("{")
     refused = command("plot", str(output_dir), "--kind", "stream")
     assert refused.code == 1
-    assert re.match(r"fcl_bench: There is no stream\.json of the stream beside \S+result\.json: name ", refused.err)
+    assert re.match(r"fcl_bench: There is no stream\.json next to \S+result\.json: name ", refused.err)
 
 
 def test_several_tables_of_one_kind_are_numbered(tmp_path: Path) -> None:

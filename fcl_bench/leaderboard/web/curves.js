@@ -7,7 +7,7 @@ function curveFigure(row, title, index) {
 }
 
 function curvePlot(index) {
-  const rows = [...state.beside, state.row].filter((row) => hasCurve(row, index)); // the last is drawn on top
+  const rows = [...state.compared, state.row].filter((row) => hasCurve(row, index)); // the last is drawn on top
   const tasks = state.row.runs[0].matrix.length;
   return {
     traces: rows.flatMap((row) => (state.seeds === "lines" ? seedTraces : bandTraces)(row, index)),

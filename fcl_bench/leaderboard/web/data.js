@@ -4,7 +4,7 @@ let data; // all boards, as page_data.py writes them
 const state = {
   board: null, sort: null, sign: -1, // of the table; 1 is ascending
   columns: new Set(), facts: new Set(), // chosen
-  row: null, beside: [], seeds: "band", // of the details
+  row: null, compared: [], seeds: "band", // of the details
 };
 
 async function unpack(id) {
@@ -17,10 +17,10 @@ const metric = (key) => data.columns.findIndex((column) => column.key === key);
 const isOracle = (row) => row.facts.includes("oracle");
 const factName = (fact) => data.facts[fact] ?? fact;
 
-/** Rows of one method on a board are numbered, to look different. */
+/** Rows of one method on a board are numbered, to look different; those that compete come first. */
 function numberVariants({ rows }) {
   const seen = new Map();
-  for (const row of rows) {
+  for (const row of [...rows].sort((one, other) => other.ranked - one.ranked)) {
     row.variant = seen.get(row.method) ?? 0;
     seen.set(row.method, row.variant + 1);
   }

@@ -4,19 +4,19 @@ function openDetails(row) {
   const { board } = state;
   const others = board.rows.filter((one) => one !== row);
   const rival = others.find((one) => one.name === board.best) ?? others.find((one) => one.ranked);
-  Object.assign(state, { row, beside: rival ? [rival] : [] });
+  Object.assign(state, { row, compared: rival ? [rival] : [] });
   const close = button("✕ Close", "Close details", () => $("details").close());
   const matrixNote = "Accuracy (%) on the test set of each task after learning each task";
   $("details").replaceChildren(
     make("header", {}, make("h2", { id: "name" }, dot(row), row.name), close),
     make("p", { class: "quiet" }, board.heading), make("p", {}, tags(row)),
-    make("h3", {}, "Over tasks"), make("div", { id: "beside", class: "chips" }),
+    make("h3", {}, "Over tasks"), make("div", { id: "compared", class: "chips" }),
     make("div", { id: "curves", class: "grid" }, data.curves.map((title, index) => curveFigure(row, title, index))),
     make("h3", {}, "Task by task"), seedChoice(row),
     figure("Task matrix", matrixNote, (width) => matrixPlot(row, width), "tall"),
     make("h3", {}, "Every metric, every seed"), metricTable(row),
     make("h3", {}, "Runs"), ...row.runs.map(runDetails));
-  showBeside();
+  showCompared();
   if (!$("details").open) $("details").showModal();
   $("details").scrollTop = 0;
 }
@@ -29,23 +29,23 @@ function closed() {
   state.row = null;
 }
 
-/** The methods drawn beside the one in question: take one away, add one, band or lines. */
-function showBeside() {
+/** The methods drawn with the one in question: take one away, add one, band or lines. */
+function showCompared() {
   const change = (changes) => {
     Object.assign(state, changes);
-    showBeside();
+    showCompared();
     for (const node of $("curves").children) node.repaint();
   };
-  const without = (row) => ({ beside: state.beside.filter((one) => one !== row) });
-  const chips = state.beside.map((row) =>
+  const without = (row) => ({ compared: state.compared.filter((one) => one !== row) });
+  const chips = state.compared.map((row) =>
     button([dot(row), short(row.name, 40), " ✕"], `Remove ${row.name}`, () => change(without(row))));
-  const others = state.board.rows.filter((row) => row !== state.row && !state.beside.includes(row));
+  const others = state.board.rows.filter((row) => row !== state.row && !state.compared.includes(row));
   const choices = [["", "add a method"], ...others.map((row, index) => [index, row.name])];
-  const also = (index) => ({ beside: [...state.beside, others[index]] });
+  const also = (index) => ({ compared: [...state.compared, others[index]] });
   const add = select("Add a method to the plots", choices, "", (index) => change(also(index)));
   const seeds = select("How seeds are drawn", [["band", "mean and band"], ["lines", "a line per seed"]],
     state.seeds, (value) => change({ seeds: value }));
-  $("beside").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
+  $("compared").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
 }
 
 function metricTable(row) {

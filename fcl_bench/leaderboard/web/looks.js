@@ -49,7 +49,7 @@ function look(row) {
 /** The symbol of a row in plots; open for an oracle. */
 const marker = (row) => look(row).symbol + (isOracle(row) ? "-open" : "");
 
-/** The same symbol beside a name. */
+/** The same symbol in front of a name. */
 function dot(row) {
   const [node, path] = ["svg", "path"].map((tag) => document.createElementNS("http://www.w3.org/2000/svg", tag));
   const attributes = { class: isOracle(row) ? "dot open" : "dot", viewBox: "0 0 10 10", "aria-hidden": "true" };

@@ -71,7 +71,7 @@ function pointTrace(points, positions) {
   };
 }
 
-const PLACES = [ // of a label beside its point, with the label's left and upper end from there
+const PLACES = [ // of a label around its point, with the label's left and upper end from there
   ["middle right", () => 10, -8], ["middle left", (width) => -width - 10, -8],
   ["top center", (width) => -width / 2, -24], ["bottom center", (width) => -width / 2, 8],
   ["top right", () => 5, -22], ["top left", (width) => -width - 5, -22],

@@ -2,10 +2,9 @@
 
 function fillControls() {
   placeTable();
-  const { boards, methods, note } = data;
+  const { boards, methods, runs, note } = data;
   const rows = boards.flatMap((board) => board.rows);
-  const runs = rows.flatMap((row) => row.runs);
-  const numbers = [plural(boards.length, "board"), plural(methods.length, "method"), plural(runs.length, "run")];
+  const numbers = [plural(boards.length, "board"), plural(methods.length, "method"), plural(runs, "run")];
   $("summary").textContent = numbers.join(" · ");
   $("note").textContent = note;
   $("choice").hidden = boards.length < 2;
