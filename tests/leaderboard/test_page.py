@@ -421,7 +421,7 @@ def test_a_table_that_is_cut_says_so_and_can_be_turned(opened: Browser) -> None:
     assert opened.texts(".edges > .more") == ["← first columns"]
     opened.click(".edges > .more")
     opened.until(f"{SIDES} === 'right'")
-    assert opened.run("return document.getElementById('table').scrollLeft") == 0
+    opened.until("return document.getElementById('table').scrollLeft === 0")
     opened.click(".edges > .more")
     opened.until(f"{SIDES}.includes('left')")
     opened.resize(2400)
