@@ -15,7 +15,7 @@ from fcl_bench.leaderboard.boards import Board
 # The colours of Okabe and Ito, which colour-blind readers can tell apart; further rows get other marks and lines.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999933")
 LINES = ("-", ":", "-.")
-ORACLE_LINE = "--"  # as on the page; an oracle may coincide with a method, whose line is then seen between the dashes
+ORACLE = {"linestyle": "--", "markerfacecolor": "none"}  # a method of the same accuracy is seen through it
 MARKS = "osD^vPX*"
 TALLEST_LEGEND = 8.0  # inches; a longer one gets a second column
 LABEL_LETTERS = 44  # in a line of a legend
@@ -42,7 +42,7 @@ def row_styles(boards: Sequence[Board]) -> dict[str, Style]:
     for number, name in enumerate(sorted(rows)):
         styles[name] = style(number) | {"label": name}
         if "oracle" in rows[name].facts:
-            styles[name]["linestyle"] = ORACLE_LINE
+            styles[name] |= ORACLE
     return styles
 
 
@@ -98,6 +98,7 @@ def _place_legend(figure: Figure, shown: dict[str, Artist], columns: int) -> Leg
         labels=[_wrapped(label, LABEL_LETTERS) for label in shown],
         loc="outside right upper",
         fontsize=7,
+        handlelength=3,
         ncols=columns,
     )
 

@@ -76,12 +76,13 @@ def test_several_tables_share_one_look_per_row() -> None:
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["b", "a"]
 
 
-def test_only_an_oracle_is_dashed() -> None:
+def test_only_an_oracle_is_dashed_and_open() -> None:
     names = [f"method_{number:02}" for number in range(30)]
     records = [record(name, facts__oracle=name == "method_03") for name in names]
     ((_, figure),) = curves(made(*records))
-    dashed = [line.get_label() for line in figure.axes[0].lines if line.get_linestyle() == "--"]
-    assert dashed == ["method_03"]
+    looks = {line.get_label(): (line.get_linestyle(), line.get_markerfacecolor()) for line in figure.axes[0].lines}
+    assert [name for name, (line, face) in looks.items() if line == "--"] == ["method_03"]
+    assert [name for name, (line, face) in looks.items() if face == "none"] == ["method_03"]
 
 
 def test_an_oracle_alone_has_no_front() -> None:
