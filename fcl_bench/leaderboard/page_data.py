@@ -45,9 +45,10 @@ class Pool:
 def page_data(boards: Sequence[Board]) -> Data:
     """All that the scripts of the page read."""
     pool = Pool()
+    metrics = boards[0].metrics if boards else ()
     rows = [row for board in boards for row in board.rows]
     return {
-        "columns": [_column(metric) for metric in boards[0].metrics],
+        "columns": [_column(metric) for metric in metrics],
         "facts": FACTS,
         "note": NOTE,
         "curves": list(CURVES.values()),
@@ -62,9 +63,9 @@ def page_data(boards: Sequence[Board]) -> Data:
 def marks(board: Board, metric: str) -> Marks:
     """The best and the second best row as shown, among those that compete; none if all are equal."""
     shown = {}
-    for row in board.rows:
+    for row in board.ranked:
         mean = row.scores[metric].mean
-        if row.role == "competitor" and mean is not None:
+        if mean is not None:
             shown[row.name] = float(digits(mean, metric))
     values = sorted(set(shown.values()), reverse=not column(metric).lower_is_better)
     if len(values) < 2:
@@ -75,13 +76,13 @@ def marks(board: Board, metric: str) -> Marks:
 
 
 def _column(metric: str) -> Data:
-    how = column(metric)
+    its = column(metric)
     return {
         "key": metric,
-        "title": how.title,
-        "lower": how.lower_is_better,
-        "score": how.score,
-        "shown": how.shown,
+        "title": its.title,
+        "lower": its.lower_is_better,
+        "score": its.score,
+        "shown": its.shown,
     }
 
 
@@ -90,7 +91,7 @@ def _board(board: Board, pool: Pool) -> Data:
     marks_by_metric = {metric: marks(board, metric) for metric in board.metrics}
     rows = []
     for row in board.rows:
-        data = _row(row, board.metrics, marks_by_metric, pool)
+        data = _row(row, marks_by_metric, pool)
         data["ranked"] = row.name in ranked
         rows.append(data)
     return {
@@ -102,7 +103,8 @@ def _board(board: Board, pool: Pool) -> Data:
     }
 
 
-def _row(row: Row, metrics: Sequence[str], marks_by_metric: dict[str, Marks], pool: Pool) -> Data:
+def _row(row: Row, marks_by_metric: dict[str, Marks], pool: Pool) -> Data:
+    metrics = list(marks_by_metric)
     means = [_in_unit(row.scores[metric].mean, metric) for metric in metrics]
     deviations = [_in_unit(row.scores[metric].deviation, metric) for metric in metrics]
     return {

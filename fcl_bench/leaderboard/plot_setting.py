@@ -10,11 +10,10 @@ from matplotlib.figure import Figure
 
 from fcl_bench.errors import UserError, choices
 from fcl_bench.leaderboard.boards import Board, Row
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.columns import HEADLINE, column
 from fcl_bench.leaderboard.plot_style import NamedFigures, Style, add_legend, style
-from fcl_bench.leaderboard.titles import differences, text, told_apart
+from fcl_bench.leaderboard.titles import differences, told_apart, words
 
-ACCURACY = "average_accuracy"
 WIDE_RANGE = 50  # from this ratio of the largest value to the smallest, the axis is logarithmic
 
 
@@ -41,7 +40,7 @@ def over_setting(boards: Sequence[Board], name: str) -> NamedFigures:
         _draw_line(panel, line, style(number) | {"label": labels[number]})
     _scale_axis(panel, lines)
     panel.set_xlabel(key)
-    panel.set_ylabel(COLUMNS[ACCURACY].title)
+    panel.set_ylabel(column(HEADLINE).title)
     add_legend(figure, labels)
     yield "", figure
 
@@ -53,7 +52,7 @@ def gamma(boards: Sequence[Board]) -> NamedFigures:
 
 def _draw_line(panel: Axes, line: Line, look: Style) -> None:
     """Mean and deviation over seeds; a row without the metric leaves a gap."""
-    scores = [row.scores[ACCURACY] for row in line.rows.values()]
+    scores = [row.scores[HEADLINE] for row in line.rows.values()]
     means = np.array([score.mean for score in scores], dtype=float)
     deviations = [score.deviation or 0.0 for score in scores]
     panel.errorbar(list(line.rows), means, deviations, capsize=2, **look)
@@ -62,7 +61,8 @@ def _draw_line(panel: Axes, line: Line, look: Style) -> None:
 def _lines(boards: Sequence[Board], key: str) -> list[Line]:
     lines = []
     for board, table in zip(boards, told_apart(boards), strict=True):
-        rows = [row for row in board.rows if _is_number(_value(row, key))]
+        own = [row for row in board.rows if row.role != "other classifier"]
+        rows = [row for row in own if _is_number(_value(row, key))]
         for method in sorted({row.method for row in rows}):
             of_method = [row for row in rows if row.method == method]
             for others, alike in _by_other_settings(of_method, key).items():
@@ -82,8 +82,7 @@ def _by_other_settings(rows: Sequence[Row], key: str) -> dict[str, list[Row]]:
         settings.append(others)
     groups: dict[str, list[Row]] = {}
     for row, own in zip(rows, differences(settings), strict=True):
-        words = [f"{name}={text(value)}" for name, value in own.items()]
-        groups.setdefault(" ".join(words), []).append(row)
+        groups.setdefault(words(own), []).append(row)
     return groups
 
 

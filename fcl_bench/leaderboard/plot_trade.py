@@ -8,11 +8,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter
 
 from fcl_bench.leaderboard.boards import Board, Row
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.columns import HEADLINE, column
 from fcl_bench.leaderboard.plot_style import NamedFigures, Style, add_legend, fitted_title, row_names, row_styles
 from fcl_bench.leaderboard.titles import told_apart
 
-ACCURACY = "average_accuracy"
 COSTS = {  # by the title of their axis: the metrics whose sum it is
     "up and down (MB)": ("uplink_bytes", "downlink_bytes"),
     "client and server seconds": ("runtime_seconds",),
@@ -60,7 +59,7 @@ def _draw_trade(panel: Axes, board: Board, metrics: Sequence[str], styles: dict[
     points = {}
     for row in board.rows:
         cost = _cost(row, metrics)
-        accuracy = row.scores[ACCURACY]
+        accuracy = row.scores[HEADLINE]
         if cost is None or accuracy.mean is None:
             continue
         points[row.name] = (cost, accuracy.mean)
@@ -89,5 +88,5 @@ def _cost(row: Row, metrics: Sequence[str]) -> float | None:
         mean = row.scores[metric].mean
         if mean is None:
             return None
-        total += mean * COLUMNS[metric].scale
+        total += mean * column(metric).scale
     return total

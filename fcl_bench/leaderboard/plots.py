@@ -10,7 +10,7 @@ from matplotlib.image import AxesImage
 
 from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.boards import Board, Row
-from fcl_bench.leaderboard.columns import COLUMNS
+from fcl_bench.leaderboard.columns import HEADLINE, column
 from fcl_bench.leaderboard.manifests import find_manifest
 from fcl_bench.leaderboard.plot_setting import gamma, over_setting
 from fcl_bench.leaderboard.plot_style import (
@@ -32,7 +32,7 @@ MATRIX_WIDTH = 2.8
 
 def curves(boards: Sequence[Board]) -> NamedFigures:
     """Average accuracy after each task, mean and standard deviation over seeds."""
-    yield "", _over_tasks(boards, "average_accuracy")
+    yield "", _over_tasks(boards, HEADLINE)
 
 
 def retention(boards: Sequence[Board]) -> NamedFigures:
@@ -108,7 +108,7 @@ def _over_tasks(boards: Sequence[Board], metric: str) -> Figure:
         panel.set_xticks(range(1, tasks + 1))
         panel.set_xlabel("task")
         panel.set_title(fitted_title(title, CURVE_WIDTH), fontsize=8)
-    figure.supylabel(COLUMNS[metric].title, fontsize=10)
+    figure.supylabel(column(metric).title, fontsize=10)
     add_legend(figure, row_names(boards))
     return figure
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from page_samples import NASTY, manifest, read_boards, row_of, sample, write_samples, write_with_stream
-from records import write
+from records import classifier, write
 
 from fcl_bench.leaderboard import page_streams
 from fcl_bench.leaderboard.boards import Board
@@ -89,6 +89,19 @@ def test_best_and_second_are_marked_as_shown_and_without_oracles(tmp_path: Path)
 def test_only_rows_that_compete_are_ranked(large: Board) -> None:
     (data,) = page_data([large])["boards"]
     assert {row["name"] for row in data["rows"] if not row["ranked"]} == {"joint"}
+
+
+def test_another_classifier_is_a_row_that_is_not_ranked_and_no_further_run(tmp_path: Path) -> None:
+    one = sample("afcl", 1)
+    one["other_classifiers"] = {"linear": classifier(99.0)}
+    one["metrics"]["epsilon"] = 3.0
+    write(tmp_path / "one", one)
+    data = page_data(read_boards(tmp_path))
+    (board,) = data["boards"]
+    assert {row["name"]: row["ranked"] for row in board["rows"]} == {"afcl": True, "afcl [linear]": False}
+    assert (board["best"], data["runs"], data["methods"]) == ("afcl", 1, ["afcl"])
+    assert data["columns"][-1]["key"] == "epsilon"
+    assert [row["texts"][-1] for row in board["rows"]] == ["n/a", "3.00 ± n/a"]
 
 
 def test_a_record_without_a_curve_has_an_empty_one(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from conftest import Command, command
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.transforms import Bbox
-from records import made, record, write
+from records import classifier, made, record, write
 
 from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.plot_setting import gamma, over_setting
@@ -135,6 +135,15 @@ def test_any_number_of_any_method_is_a_line(name: str) -> None:
     }
     assert figure.axes[0].get_xlabel() == "optimizer.momentum"
     assert figure.axes[0].get_xscale() == "linear"
+
+
+def test_other_classifiers_are_no_part_of_a_line() -> None:
+    runs = swept("first", "lr", {0.1: 10.0, 0.2: 20.0})
+    for one in runs:
+        one["other_classifiers"] = {"linear": classifier(1.0)}
+    ((_, figure),) = over_setting(made(*runs), "lr")
+    (line,) = figure.axes[0].containers
+    assert line[0].get_xydata().tolist() == [[0.1, 10.0], [0.2, 20.0]]
 
 
 def test_values_of_very_different_size_have_a_logarithmic_axis() -> None:
