@@ -8,7 +8,7 @@ from conftest import ROOT
 
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
-    ("files", "seeds", "threads", "message", "registration"),
+    ("files", "seeds", "threads", "linalg", "message", "registration"),
     ("backbone", "config", "dataset", "partition", "temporal"),
     ("stream",),
     ("transport",),

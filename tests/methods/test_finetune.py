@@ -13,7 +13,7 @@ from making import accuracy, server_random, sgd
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from fcl_bench import Backbone, ConfigError, Task, Update
+from fcl_bench import ConfigError, Task, Update
 from fcl_bench.local import shuffled
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import Dirichlet, Iid
