@@ -130,6 +130,9 @@ def _check_node(node: Any, path: str) -> None:
             if key not in known:
                 raise ConfigError(f"There is no setting '{place}'; {path} has: {choices(key, known)}.")
             _fitting(_value(node, key, place), known[key], place)
+    if path == "method":
+        for key in _required(_target(node)):
+            _value(node, key, f"{path}.{key}")
     for key in map(str, node):
         child = _value(node, key, f"{path}.{key}")
         if isinstance(child, DictConfig):
@@ -158,6 +161,17 @@ def parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
             yield from get_type_hints(get_args(hint)[0], include_extras=True).items()
         else:
             yield parameter.name, hint
+
+
+def _required(method: Callable[..., Any]) -> Iterator[str]:
+    """The settings that a method cannot do without. Its first argument is the backbone."""
+    hints = get_type_hints(method.__init__ if inspect.isclass(method) else method, include_extras=True)
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        if parameter.kind is parameter.VAR_KEYWORD:
+            for settings in get_args(hints.get(parameter.name)):  # of Unpack[...]
+                yield from sorted(settings.__required_keys__)
+        elif parameter.default is parameter.empty and parameter.kind is not parameter.VAR_POSITIONAL:
+            yield parameter.name
 
 
 def _value(node: DictConfig, key: Any, path: str) -> Any:

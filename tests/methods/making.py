@@ -15,6 +15,7 @@ from fcl_bench.seeds import derive
 from fcl_bench.temporal import SiBlurry
 
 FEATURES = 5
+BACKBONE = Backbone(FEATURES)  # frozen: clients hold features
 LABELS = np.arange(120) % 6
 RANDOM = torch.Generator().manual_seed(0)
 INPUTS = torch.randn(120, FEATURES, generator=RANDOM) + 2 * torch.randn(6, FEATURES, generator=RANDOM)[LABELS]
@@ -34,7 +35,7 @@ def values_of(name):
     return {key: value for key, value in node.items() if not isinstance(value, dict)}
 
 
-def make(kind, backbone=Backbone(FEATURES), **settings):
+def make(kind, backbone=BACKBONE, **settings):
     """A method, or a class derived from one: the values of its YAML, short training, and these settings."""
     own = next(base for base in kind.__mro__ if base.__module__.startswith("fcl_bench.methods."))
     given = values_of(own.__module__.rpartition(".")[2]) | SHORT | settings
@@ -58,7 +59,7 @@ def with_head(network, classes, seed=0):
     return network.loaded(grown(snapshot(network), classes))
 
 
-def first_network(classes, backbone=Backbone(FEATURES)):
+def first_network(classes, backbone=BACKBONE):
     """What clients receive in the first round of a course: a head that the server has just grown."""
     network = Network(backbone)
     server_random()

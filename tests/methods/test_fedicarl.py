@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from conftest import Command, course, read_json
-from making import RANDOM, sgd, with_head
+from making import BACKBONE, RANDOM, sgd, with_head
 from torch import nn
 from torch.nn.functional import normalize
 
@@ -18,7 +18,7 @@ LABELS = np.arange(240) % 6
 INPUTS = torch.randn(240, 5, generator=RANDOM) + 2 * torch.randn(6, 5, generator=RANDOM)[LABELS]
 
 
-def make(backbone=Backbone(5), **settings):
+def make(backbone=BACKBONE, **settings):
     return making.make(FediCaRL, backbone, **{"memory_size": 18, "lr": 0.01} | settings)
 
 

@@ -17,9 +17,11 @@ LABELS = np.arange(200) % 5
 INPUTS = torch.randn(200, 8, generator=torch.Generator().manual_seed(0)) + 4 * torch.eye(5, 8)[LABELS]
 
 
-def joint(backbone=Backbone(8), **settings):
+def joint(trainable=False, **settings):
     trainer = TrainerFit(accelerator="cpu")
-    return making.make(Joint, backbone, **{"fit": trainer, "optimizer": torch.optim.SGD, "epochs": 20} | settings)
+    return making.make(
+        Joint, Backbone(8, trainable), **{"fit": trainer, "optimizer": torch.optim.SGD, "epochs": 20} | settings
+    )
 
 
 def learned(method):
@@ -50,4 +52,4 @@ def test_ridge_needs_frozen_features():
     with pytest.raises(
         ConfigError, match=r"Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true"
     ):
-        joint(Backbone(8, trainable=True))
+        joint(trainable=True)
