@@ -22,7 +22,7 @@ from fcl_bench.config.compose import check
 from fcl_bench.config.explain import explained
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically
-from fcl_bench.run.folder import finished
+from fcl_bench.run.folder import find_finished
 
 
 class Job:
@@ -94,7 +94,7 @@ def read_reports(folder: Path, known: dict[int, Report]) -> Iterator[Report]:
 
 
 def _run(config: DictConfig, view: View) -> None:
-    if before := finished(config):
+    if before := find_finished(config):
         view.finished_before(*before)
         return
     with explained():

@@ -22,9 +22,9 @@ from rich.live import Live
 
 from fcl_bench.cli.job import Job, read_reports
 from fcl_bench.cli.overview import Overview, Report
+from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import UserError
-from fcl_bench.run.folder import finished
-from fcl_bench.run.identity import Looks
+from fcl_bench.run.folder import find_finished
 
 BASIC = "hydra._internal.core_plugins.basic_"  # modules of Hydra's own sweeper and launcher
 PAUSE = 0.5  # seconds between looks at the reports of other processes
@@ -80,12 +80,13 @@ class Sweeper(sweeper.Sweeper):
 
     def _unfinished(self, jobs: Sequence[Sequence[str]], overview: Overview) -> list[int]:
         """The runs to launch; a setting that does not exist in any of them is an error before the first one starts."""
-        left, looks = [], Looks()
+        left = []
+        states = FileStates()
         for number, overrides in enumerate(jobs):
             config = self.loader.load_sweep_config(self.settings, list(overrides))
             try:
-                before = finished(
-                    OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"]), looks
+                before = find_finished(
+                    OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"]), states
                 )
             except UserError:
                 before = None  # the run itself will say so

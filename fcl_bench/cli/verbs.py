@@ -106,7 +106,7 @@ def show_cache(words: list[str]) -> None:
     parser.add_argument("--cache-dir", type=Path, help="where it lies, if not in the user's cache folder")
     options = parser.parse_args(words)
     from fcl_bench.data.cache import clear, default_folder, entries
-    from fcl_bench.run.identity import forget
+    from fcl_bench.run import identity
 
     folder = options.cache_dir or default_folder()
     total = 0
@@ -118,7 +118,7 @@ def show_cache(words: list[str]) -> None:
             total += size
             print(line)
     if options.action == "clear" and not options.only:
-        forget(folder)
+        identity.clear(folder)
     print(f"{total / 1e6:>10.1f} MB {'cleared from' if options.action == 'clear' else 'in'} {folder}")
 
 

@@ -8,7 +8,7 @@ from fcl_bench.config.compose import build
 from fcl_bench.federation import Meter
 from fcl_bench.method import facts, other_classifiers
 from fcl_bench.run.evaluate import predict
-from fcl_bench.run.identity import remember
+from fcl_bench.run.identity import store
 from fcl_bench.run.observer import Observer
 from fcl_bench.run.record import Record
 from fcl_bench.run.result import Result
@@ -20,7 +20,7 @@ def run(config: DictConfig, view: Observer, command: str | None = None) -> Resul
     began = time.time_ns()
     dealt = deal(config)
     record = Record(config, dealt.identity, command)
-    remember(config, record.identity, dealt.files, began)
+    store(config, record.identity, dealt.files, began)
     result = record.finished() if config.resume else None
     if result:
         view.finished_before(result, record.folder)

@@ -1,7 +1,5 @@
 """What a run takes place in: the data as clients hold them, the stream, and how to build method and federation."""
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +10,7 @@ import torch
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
-from fcl_bench.backbone import Backbone, BackboneConfig
+from fcl_bench.backbone import Backbone, BackboneSource
 from fcl_bench.config.compose import build
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
@@ -21,9 +19,10 @@ from fcl_bench.federation import Clients, Exchange, Federation, Meter
 from fcl_bench.method import Method
 from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.environment import forget_peak_memory, peak_memory_mb
+from fcl_bench.run.identity import content_files, content_identity
 from fcl_bench.run.summary import Checkpoint
 from fcl_bench.seeds import derive, seeded
-from fcl_bench.stream import Stream, make_stream, manifest_files
+from fcl_bench.stream import Stream, make_stream
 
 
 @dataclass(frozen=True)
@@ -70,21 +69,18 @@ class Dealt:
 
     dataset: Dataset
     stream: Stream
-    backbone: BackboneConfig
+    backbone: BackboneSource
     manifest: Path | None
 
     @property
     def files(self) -> tuple[Path, ...] | None:
         """All files that :attr:`identity` depends on; None where they are not known."""
-        data, weights = self.dataset.files, self.backbone.files()
-        replayed = manifest_files(self.manifest) if self.manifest else ()
-        return None if data is None or weights is None else (*data, *weights, *replayed)
+        return content_files(self.dataset, self.backbone, self.manifest)
 
     @property
     def identity(self) -> str:
-        """A hash of all contents that a result depends on beside the configuration."""
-        contents = (self.dataset.fingerprint, self.stream.hash, self.backbone.fingerprint())
-        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
+        """A hash of all contents that a result depends on besides the configuration."""
+        return content_identity(self.dataset, self.stream, self.backbone)
 
 
 def deal(config: DictConfig) -> Dealt:
@@ -109,7 +105,7 @@ def prepare(config: DictConfig, dealt: Dealt, filling: Callable[[str], Progress]
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs")).tensor
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs")).tensor
-    return World(config, dataset, dealt.stream, train, test, backbone.for_methods(train))
+    return World(config, dataset, dealt.stream, train, test, backbone.for_methods(train.shape[1:]))
 
 
 def step(

@@ -14,8 +14,8 @@ import pytest
 import torch
 from PIL import Image
 
-from fcl_bench.errors import UserError
 from fcl_bench.data.images import Files, ImageFiles, decode, open_files
+from fcl_bench.errors import UserError
 
 RED, GREEN = (255, 0, 0), (0, 255, 0)
 
