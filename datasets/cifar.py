@@ -15,12 +15,12 @@ import torch
 
 from fcl_bench.data.download import Source, unpack, verify
 from fcl_bench.data.images import Pixels, open_files
-from fcl_bench.dataset import Dataset, Samples
+from fcl_bench.dataset import Dataset, Half
 from fcl_bench.datasets.class_folders import check_complete, list_halves, to_samples
 from fcl_bench.datasets.ordering import digest, name_order
 
 PROBED = 64  # images of each half whose pixels are part of the fingerprint
-Half = tuple[Samples, list[str]]  # the samples and their names, "<class>/<file>"
+Half = tuple[Half, list[str]]  # the samples and their names, "<class>/<file>"
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def load(name: str, data_dir: Path, download: bool, edition: Edition) -> Dataset
     return Dataset(name, tuple(classes), train, test, fingerprint, edition.source.places(data_dir))
 
 
-def _pixels(samples: Samples) -> str:
+def _pixels(samples: Half) -> str:
     first = samples.read(np.arange(min(PROBED, len(samples.labels))))
     return torch.stack(list(first)).numpy().tobytes().hex()
 

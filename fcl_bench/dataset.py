@@ -14,7 +14,7 @@ from torch import Tensor
 from fcl_bench.seeds import generator
 
 
-class Samples(Protocol):
+class Half(Protocol):
     """One half (train or test) of a data set."""
 
     labels: np.ndarray  # (n,) int64, each in 0 .. number of classes - 1
@@ -38,8 +38,8 @@ class Dataset:
 
     name: str
     classes: tuple[str, ...]
-    train: Samples
-    test: Samples
+    train: Half
+    test: Half
     fingerprint: str
     files: tuple[Path, ...] | None = None
 
@@ -47,21 +47,25 @@ class Dataset:
 class Part:
     """Some samples of a half, in a given order."""
 
-    def __init__(self, whole: Samples, indices: np.ndarray):
-        self.whole, self.indices, self.labels = whole, indices, whole.labels[indices]
+    def __init__(self, whole: Half, indices: np.ndarray):
+        self.whole = whole
+        self.indices = indices
+        self.labels = whole.labels[indices]
 
     def read(self, indices: np.ndarray) -> Tensor | list[Tensor]:
-        """See :class:`Samples`."""
+        """See :class:`Half`."""
         return self.whole.read(self.indices[indices])
 
 
 def limited(dataset: Dataset, train: int | None, test: int | None, seed: int) -> Dataset:
     """The first ``train`` and ``test`` samples after a seeded shuffle, for quick looks; None for all, as they are."""
-    halves: dict[str, Any] = {}
-    for half, limit in (("train", train), ("test", test)):
-        samples: Samples = getattr(dataset, half)
-        if limit is not None and limit < len(samples.labels):
-            halves[half] = Part(samples, generator(seed, "limit", half).permutation(len(samples.labels))[:limit])
-    if not halves:
+    parts: dict[str, Any] = {}
+    for name, limit in (("train", train), ("test", test)):
+        half: Half = getattr(dataset, name)
+        size = len(half.labels)
+        if limit is not None and limit < size:
+            order = generator(seed, "limit", name).permutation(size)
+            parts[name] = Part(half, order[:limit])
+    if not parts:
         return dataset
-    return replace(dataset, **halves, fingerprint=f"{dataset.fingerprint}, limits {train}, {test}, seed {seed}")
+    return replace(dataset, **parts, fingerprint=f"{dataset.fingerprint}, limits {train}, {test}, seed {seed}")

@@ -1,24 +1,34 @@
 """Backbones, from two sides.
 
-:class:`BackboneConfig` is the node ``backbone`` of the configuration: which network, weights and transform. The harness
+:class:`BackboneSource` is the node ``backbone`` of the configuration: which network, weights and transform. The harness
 computes with it what clients hold. :class:`Backbone` is what a method is given: how many features there are, and how to
 build the module that makes them from what clients hold.
 """
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import torch
 from pydantic import PositiveFloat, PositiveInt
-from torch import Tensor, nn
+from torch import nn
 
-from fcl_bench.backbone.transforms import AUGMENTATIONS, Colour, Normalise, Transform
+from fcl_bench.backbone.transforms import AUGMENTATIONS, Colour, Normalise, Transform, channels_may_be_last
 from fcl_bench.backbone.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card, weight_files
 from fcl_bench.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class InputSpec:
+    """One sample as a client holds it; ``low`` and ``high`` are None where the range of its values is not known."""
+
+    shape: tuple[int, ...]  # (features,), or (3, height, width) for images
+    dtype: torch.dtype = torch.float32
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
@@ -26,17 +36,37 @@ class Backbone:
     """What a method knows of the backbone.
 
     Each ``build()`` gives an independent module with the same initial weights, from inputs as clients hold them to
-    (n, features): the identity for a frozen backbone, as clients then hold features; the whole network for a trainable
-    one, as they then hold uint8 images.
+    (n, features). Where clients hold features, it is the identity. Where they hold uint8 images, it is the whole
+    network: to be trained if the backbone is ``trainable``, else with fixed weights and always in evaluation mode.
+
+    ``inputs`` says what one sample is; where it is not given, samples are the features.
     """
 
     features: int
     trainable: bool = False
     build: Callable[[], nn.Module] = nn.Identity
+    inputs: InputSpec = InputSpec(())
+
+    def __post_init__(self) -> None:
+        if not self.inputs.shape:
+            object.__setattr__(self, "inputs", InputSpec((self.features,)))
+
+
+class Frozen(nn.Sequential):
+    """Layers in a row that stay as they are: no gradients for their weights, and no mode for training."""
+
+    def __init__(self, layers: "OrderedDict[str, nn.Module]"):
+        super().__init__(layers)
+        self.requires_grad_(False)
+        self.eval()
+
+    def train(self, mode: bool = True) -> Self:
+        """Evaluation mode, whatever is asked for: BatchNorm keeps its statistics."""
+        return super().train(False)
 
 
 @dataclass(frozen=True)
-class BackboneConfig:
+class BackboneSource:
     """Any network of timm, or ``none``: raw pixels, or the ready-made features of a data set as they are.
 
     ``input_size``, ``mean``, ``std`` and ``interpolation`` are those the network was trained with where they are None.
@@ -46,6 +76,8 @@ class BackboneConfig:
     ``stem: cifar`` begins a ResNet with a fresh 3x3 convolution and no pooling, for small images; ``width`` is how many
     channels its first stage has, the next ones twice as many each. ``norm`` is what a trainable backbone has in place
     of BatchNorm: GroupNorm, or BatchNorm with statistics and weights that stay as they were loaded.
+
+    ``clients_hold`` is what clients have of each sample; None means images for a trainable backbone, else features.
     """
 
     name: str
@@ -61,6 +93,7 @@ class BackboneConfig:
     stem: Literal["standard", "cifar"] = "standard"
     norm: Literal["bn", "gn", "frozen_bn"] = "bn"
     width: PositiveInt | None = None
+    clients_hold: Literal["features", "images"] | None = None
 
     def __post_init__(self) -> None:
         if self.name == "none" and self.trainable:
@@ -70,7 +103,17 @@ class BackboneConfig:
                 f"backbone.weights=bundled exists for {BUNDLED} only: for another network set "
                 f"backbone=timm backbone.name={self.name}, which downloads weights."
             )
+        if self.trainable and self.clients_hold == "features":
+            raise ConfigError(
+                "backbone.trainable=true trains on images, but backbone.clients_hold=features: "
+                "set backbone.clients_hold=images, or backbone.trainable=false."
+            )
         self._check_changes()
+
+    @property
+    def holds_images(self) -> bool:
+        """Whether clients hold images; else they hold features."""
+        return self.trainable or self.clients_hold == "images"
 
     def _check_changes(self) -> None:
         """What a look at the settings alone can tell about changes to the network."""
@@ -108,38 +151,47 @@ class BackboneConfig:
             self.interpolation or own.interpolation,
             self.mean or own.mean,
             self.std or own.std,
-            self.rounded or self.trainable,  # clients keep images as bytes
+            self.rounded or self.holds_images,  # clients keep images as bytes
         )
 
+    def identity(self) -> dict[str, object]:
+        """All contents that decide a result: two equal ones are the same network, weights and transform."""
+        known: dict[str, object] = {"network": TIMM_NAMES.get(self.name, self.name), **asdict(self.transform())}
+        if self.name != "none":
+            known["weights"] = digest(self._initial())
+        return known
+
     def fingerprint(self) -> dict[str, object]:
-        """All that decides what clients hold: two equal ones, and equal data, give equal inputs."""
-        transform = asdict(self.transform())
-        if self.trainable:
-            return {key: transform[key] for key in ("size", "interpolation")}
-        known = {"network": TIMM_NAMES.get(self.name, self.name), **transform}
-        return known if self.name == "none" else known | {"weights": digest(self._initial())}
+        """The part of :meth:`identity` that decides what clients hold: with equal data, it gives equal inputs."""
+        if not self.holds_images:
+            return self.identity()
+        transform = self.transform()
+        return {"size": transform.size, "interpolation": transform.interpolation}
 
     def files(self) -> tuple[Path, ...] | None:
-        """What :meth:`fingerprint` was read from; None where that is not known."""
-        return () if self.trainable or self.name == "none" else weight_files(self.name, self.weights)
+        """What :meth:`identity` was read from; None where that is not known."""
+        return () if self.name == "none" else weight_files(self.name, self.weights)
 
     def network(self) -> nn.Module:
         """From resized uint8 images to (n, features); each call gives an independent module with the same weights."""
         transform = self.transform()
-        return nn.Sequential(
-            OrderedDict(
-                augment=AUGMENTATIONS[self.augment](),
-                normalise=Normalise(transform.mean, transform.std),
-                model=nn.Flatten() if self.name == "none" else deepcopy(self._initial()),
-            )
+        model = nn.Flatten() if self.name == "none" else deepcopy(self._initial())
+        layers: OrderedDict[str, nn.Module] = OrderedDict(
+            augment=AUGMENTATIONS[self.augment](),
+            normalise=Normalise(transform.mean, transform.std, channels_may_be_last(model)),
+            model=model,
         )
+        return nn.Sequential(layers) if self.trainable else Frozen(layers)
 
     @torch.no_grad()
-    def for_methods(self, inputs: Tensor) -> Backbone:
-        """The view of a method on this backbone, when clients hold rows of ``inputs``."""
-        if not self.trainable:
-            return Backbone(inputs.shape[1])
-        return Backbone(self.network().eval()(inputs[:1]).shape[1], True, self.network)
+    def for_methods(self, sample: Sequence[int]) -> Backbone:
+        """The view of a method on this backbone, when ``sample`` is the shape of what clients hold of one sample."""
+        shape = tuple(sample)
+        if not self.holds_images:
+            return Backbone(shape[0])
+        image = torch.zeros(1, *shape, dtype=torch.uint8)
+        features = self.network().eval()(image).shape[1]
+        return Backbone(features, self.trainable, self.network, InputSpec(shape, torch.uint8, 0, 255))
 
     def _initial(self) -> nn.Module:
         return load_network(self.name, self.weights, self.seed, self.stem, self.norm, self.width)

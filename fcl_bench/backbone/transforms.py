@@ -13,6 +13,7 @@ from fcl_bench.errors import ConfigError
 
 Colour = tuple[float, float, float]
 SMALL = 64  # pixels of a side; up to here two matrix products are faster than torchvision's resize, by up to 7 times
+FEW_CHANNELS = 8  # numbers that a CPU with AVX2 handles at once
 
 
 @dataclass(frozen=True)
@@ -34,15 +35,11 @@ class Transform:
         if isinstance(images, list):
             return torch.cat([self.resize(image[None]) for image in images])
         if self.rounded:  # bytes are resized faster with channels last in memory, floats with channels first
-            return _resized(
-                images.contiguous(memory_format=torch.channels_last), self.size, self.size, self.interpolation
-            )
-        height, width = images.shape[-2:]
-        if max(height, width) > SMALL:
+            last = images.contiguous(memory_format=torch.channels_last)
+            return _resized(last, self.size, self.size, self.interpolation)
+        if max(images.shape[-2:]) > SMALL:
             return _resized(images.float(), self.size, self.size, self.interpolation)
-        down, across = (_weights(side, self.size, self.interpolation) for side in (height, width))
-        rows = (images.float() @ across.T).permute(0, 2, 3, 1).reshape(len(images), height, -1)
-        return (down @ rows).view(len(images), self.size, self.size, -1).permute(0, 3, 1, 2)  # channels last in memory
+        return _resized_by_products(images.float(), self.size, self.interpolation)
 
 
 def _resized(images: Tensor, height: int, width: int, interpolation: str) -> Tensor:
@@ -53,6 +50,17 @@ def _resized(images: Tensor, height: int, width: int, interpolation: str) -> Ten
     return resize(images, [height, width], mode)
 
 
+def _resized_by_products(images: Tensor, size: int, interpolation: str) -> Tensor:
+    """The same for small float images, (n, c, h, w) to (n, c, size, size) with channels last in memory."""
+    n, channels, height, width = images.shape
+    across = _weights(width, size, interpolation)
+    down = _weights(height, size, interpolation)
+    wide = images @ across.T  # (n, c, h, size)
+    rows = wide.permute(0, 2, 3, 1).reshape(n, height, size * channels)
+    resized = down @ rows  # (n, size, size * c)
+    return resized.view(n, size, size, channels).permute(0, 3, 1, 2)
+
+
 @lru_cache
 def _weights(side: int, size: int, interpolation: str) -> Tensor:
     """Resizing one side is a matrix product: this matrix, (size, side), is what resizing makes of the identity."""
@@ -60,23 +68,42 @@ def _weights(side: int, size: int, interpolation: str) -> Tensor:
 
 
 class Normalise(nn.Module):
-    """From uint8 to float32 images, channels last in memory: convolutions on a CPU are up to twice as fast on these."""
+    """From uint8 to float32 images: ``(x / 255 - mean) / std``.
 
-    scale: Tensor
-    shift: Tensor
+    The result has its channels last in memory, as convolutions on a CPU are up to twice as fast on these.
+    ``channels_last=False`` is for networks that are not safe with it, see :func:`channels_may_be_last`.
+    """
 
-    def __init__(self, mean: Colour, std: Colour):
+    scale: Tensor  # (3,)
+    shift: Tensor  # (3,)
+
+    def __init__(self, mean: Colour, std: Colour, channels_last: bool = True):
         super().__init__()
+        self.channels_last = channels_last
         scale = 1 / (255 * torch.tensor(std, dtype=torch.float64))
+        shift = -255 * torch.tensor(mean) * scale
         self.register_buffer("scale", scale.float(), persistent=False)  # not a weight: never sent
-        self.register_buffer("shift", (-255 * torch.tensor(mean) * scale).float(), persistent=False)
+        self.register_buffer("shift", shift.float(), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """(n, 3, h, w) to the same shape; whole rows at a time, as broadcasting over 3 colours is ten times slower."""
         n, colours, height, width = images.shape
-        rows = images.permute(0, 2, 3, 1).reshape(n, height, width * colours).float()
-        rows = torch.addcmul(self.shift.repeat(width), rows, self.scale.repeat(width))
-        return rows.view(n, height, width, colours).permute(0, 3, 1, 2)
+        rows = images.permute(0, 2, 3, 1).reshape(n, height, width * colours)
+        rows = torch.addcmul(self.shift.repeat(width), rows.float(), self.scale.repeat(width))
+        normalised = rows.view(n, height, width, colours).permute(0, 3, 1, 2)
+        return normalised if self.channels_last else normalised.contiguous()
+
+
+def channels_may_be_last(network: nn.Module) -> bool:
+    """Whether it is safe to train this network on images with channels last in memory.
+
+    It is not where a 1x1 convolution has a stride and fewer than 8 input channels, as the shortcuts of a very narrow
+    ResNet have. On a CPU with AVX2, oneDNN 3.13 (in torch 2.15) then computes a wrong gradient of the weights, writes
+    outside of its memory, or never ends.
+    """
+    convolutions = [layer for layer in network.modules() if isinstance(layer, nn.Conv2d)]
+    shortcuts = [layer for layer in convolutions if layer.kernel_size == (1, 1) and max(layer.stride) > 1]
+    return all(layer.in_channels >= FEW_CHANNELS for layer in shortcuts)
 
 
 class CropFlip(nn.Module):
@@ -91,16 +118,17 @@ class CropFlip(nn.Module):
         n, channels, height, width = images.shape
         down, right = torch.randint(2 * self.margin + 1, (2, n, 1))
         mirrored = torch.rand(n, 1) < 0.5
-        rows = torch.arange(height) + down
-        columns = torch.arange(width) + right
+        rows = torch.arange(height) + down  # (n, h), in the padded image
+        columns = torch.arange(width) + right  # (n, w)
         columns = torch.where(mirrored, columns.flip(1), columns)
-        place = (
-            torch.arange(n)[:, None, None, None],
-            torch.arange(channels)[:, None, None],
-            rows[:, None, :, None],
-            columns[:, None, None, :],
+        index = (
+            torch.arange(n).view(n, 1, 1, 1),
+            torch.arange(channels).view(channels, 1, 1),
+            rows.view(n, 1, height, 1),
+            columns.view(n, 1, 1, width),
         )
-        return pad(images, [self.margin] * 4)[tuple(index.to(images.device) for index in place)]
+        padded = pad(images, [self.margin] * 4)
+        return padded[tuple(part.to(images.device) for part in index)]
 
 
 class Brightness(nn.Module):
@@ -113,7 +141,8 @@ class Brightness(nn.Module):
         if not self.training:
             return images
         factors = torch.empty(len(images), 1, 1, 1).uniform_(1 - self.spread, 1 + self.spread)
-        return (images * factors.to(images.device)).clamp(0, 255).to(images.dtype)
+        brighter = images * factors.to(images.device)
+        return brighter.clamp(0, 255).to(images.dtype)
 
 
 class ResizedCropFlip(nn.Module):
@@ -126,12 +155,14 @@ class ResizedCropFlip(nn.Module):
         n, _, height, width = images.shape
         top, left, tall, wide = random_parts(n, height, width)
         mirrored = torch.rand(n, 1) < 0.5
-        rows, columns = _sampled(top, tall, height), _sampled(left, wide, width)
+        rows = _sampled(top, tall, height)  # (n, h)
+        columns = _sampled(left, wide, width)  # (n, w)
         columns = torch.where(mirrored, columns.flip(1), columns)
-        shape = (n, height, width)
-        grid = torch.stack((columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)), dim=3)
-        made = grid_sample(images.float(), grid.to(images.device), padding_mode="border", align_corners=False)
-        return made.round().to(images.dtype)
+        across = columns.view(n, 1, width).expand(n, height, width)
+        down = rows.view(n, height, 1).expand(n, height, width)
+        grid = torch.stack((across, down), dim=3).to(images.device)
+        enlarged = grid_sample(images.float(), grid, padding_mode="border", align_corners=False)
+        return enlarged.round().to(images.dtype)
 
 
 def random_parts(n: int, height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -140,20 +171,27 @@ def random_parts(n: int, height: int, width: int) -> tuple[Tensor, Tensor, Tenso
     8 to 100 % of the area, 3:4 to 4:3 (log-uniform), the first of ten attempts that fits; if none does, the first is
     cut to the image.
     """
-    area = height * width * torch.empty(n, 10).uniform_(0.08, 1)
+    area = height * width * torch.empty(n, 10).uniform_(0.08, 1)  # (n, attempts), like the next three
     ratio = torch.empty(n, 10).uniform_(math.log(3 / 4), math.log(4 / 3)).exp()
-    tall, wide = (area / ratio).sqrt().round().long(), (area * ratio).sqrt().round().long()
-    first = ((tall <= height) & (wide <= width)).int().argmax(1, keepdim=True)
-    tall, wide = tall.gather(1, first)[:, 0].clamp(1, height), wide.gather(1, first)[:, 0].clamp(1, width)
+    tall = (area / ratio).sqrt().round().long()
+    wide = (area * ratio).sqrt().round().long()
+    fits = (tall <= height) & (wide <= width)
+    first = fits.int().argmax(1, keepdim=True)  # (n, 1); 0 where none fits
+    tall = tall.gather(1, first)[:, 0].clamp(1, height)  # (n,)
+    wide = wide.gather(1, first)[:, 0].clamp(1, width)
     down, right = torch.randint(2**31, (2, n))
-    return down % (height - tall + 1), right % (width - wide + 1), tall, wide
+    top = down % (height - tall + 1)
+    left = right % (width - wide + 1)
+    return top, left, tall, wide
 
 
 def _sampled(start: Tensor, length: Tensor, side: int) -> Tensor:
     """Where, on grid_sample's scale from -1 to 1, ``side`` pixels lie that are spread over a part of it: (n, side)."""
-    inside = (torch.arange(side) + 0.5) * length[:, None] / side - 0.5
-    inside = torch.minimum(inside.clamp(min=0), length[:, None] - 1)
-    return (2 * (start[:, None] + inside) + 1) / side - 1
+    start = start[:, None]
+    length = length[:, None]
+    inside = (torch.arange(side) + 0.5) * length / side - 0.5  # in pixels of the part
+    inside = torch.minimum(inside.clamp(min=0), length - 1)
+    return (2 * (start + inside) + 1) / side - 1
 
 
 AUGMENTATIONS: dict[str, Callable[[], nn.Module]] = {

@@ -24,14 +24,14 @@ from fcl_bench.files import write_atomically
 from fcl_bench.loggers import warn_of_unused_logger
 from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.environment import forget_peak_memory
-from fcl_bench.run.folder import finished
+from fcl_bench.run.folder import find_finished
 
 
 def carry_out(composed: DictConfig, overrides: Sequence[str], view: View) -> None:
     """Show a finished run again, or do what is left of it; ``composed`` is what Hydra made of the overrides."""
     with explained():
         config = settings_of(composed, overrides)
-    before = finished(config)
+    before = find_finished(config)
     if before:
         view.finished_before(*before)
     else:

@@ -28,11 +28,11 @@ from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import settings_of
 from fcl_bench.config.explain import explained
 from fcl_bench.config.load import config_loader, search_path
+from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import writing_to
 from fcl_bench.run.environment import changes_since
-from fcl_bench.run.folder import finished
-from fcl_bench.run.identity import Looks
+from fcl_bench.run.folder import find_finished
 
 BASIC = "hydra._internal.core_plugins.basic_"  # where Hydra has its own sweeper and launcher
 PAUSE = 0.5  # seconds between looks at the reports of other processes
@@ -85,11 +85,11 @@ def _combinations(loader: ConfigLoader, settings: DictConfig) -> list[list[str]]
 def _unfinished(loader: ConfigLoader, settings: DictConfig, overview: Overview) -> list[int]:
     """The runs to launch; a setting that does not exist in any of them is an error before the first one starts."""
     left = []
-    looks = Looks()
+    states = FileStates()
     for number, overrides in enumerate(overview.jobs):
         config = settings_of(loader.load_sweep_config(settings, list(overrides)), overrides)
         try:
-            before = finished(config, looks)
+            before = find_finished(config, states)
         except UserError:
             before = None  # the run itself will say so
         if before:

@@ -48,7 +48,7 @@ def show_cache(words: list[str]) -> None:
     parser.add_argument("--cache-dir", type=Path, help="where it lies, if not in the user's cache folder")
     options = parser.parse_args(words)
     from fcl_bench.data.cache import clear, default_folder, entries
-    from fcl_bench.run.identity import forget
+    from fcl_bench.run import identity
 
     folder = options.cache_dir or default_folder()
     clearing = options.action == "clear"
@@ -62,7 +62,7 @@ def show_cache(words: list[str]) -> None:
             total += size
             print(line)
     if clearing and not options.only:
-        forget(folder)
+        identity.clear(folder)
     print(f"{total / 1e6:>10.1f} MB {'cleared from' if clearing else 'in'} {folder}")
 
 

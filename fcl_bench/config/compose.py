@@ -90,13 +90,24 @@ def check(config: DictConfig) -> None:
     for name in NODES:  # a wrong value is named where it was given
         _check_node(_value(config, name, name), name)
     check_method_name(config)
-    if config.backbone.trainable and getattr(_target(config.method), "needs_frozen_backbone", False):
+    if getattr(_target(config.method), "needs_frozen_backbone", False):
+        _check_features(config)
+    if config.protocol is not None:
+        check_protocol(config)
+
+
+def _check_features(config: DictConfig) -> None:
+    """For a method that learns in closed form, clients must hold features."""
+    if config.backbone.trainable:
         raise ConfigError(
             f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
             "but got backbone.trainable=true: set backbone.trainable=false."
         )
-    if config.protocol is not None:
-        check_protocol(config)
+    if config.backbone.get("clients_hold") == "images":
+        raise ConfigError(
+            f"Expected clients to hold features for method={method_name(config)}, which learns in closed form on them, "
+            "but got backbone.clients_hold=images: set backbone.clients_hold=features."
+        )
 
 
 def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What clients hold, computed once: the features of a frozen backbone, or resized images for a trainable one."""
+"""What clients hold, computed once: the features of a frozen backbone, or resized images."""
 
 import hashlib
 import json
@@ -16,10 +16,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fcl_bench.backbone import BackboneConfig
+from fcl_bench.backbone import BackboneSource
 from fcl_bench.data.cache import Label, Progress, Span, complete_entry
 from fcl_bench.data.inputs import Inputs
-from fcl_bench.dataset import Dataset, Samples
+from fcl_bench.dataset import Dataset, Half
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.threads import threads_for
 
@@ -30,11 +30,11 @@ BATCH = {"cpu": 16, "cuda": 256}  # samples; on a CPU larger ones leave its cach
 def cached_inputs(
     dataset: Dataset,
     half: Literal["train", "test"],
-    backbone: BackboneConfig,
+    backbone: BackboneSource,
     cache_dir: Path,
     progress: Progress = lambda done, total: None,
 ) -> Inputs:
-    """On disk: float32 features (n, d), or uint8 images (n, 3, size, size) for a trainable backbone.
+    """On disk: float32 features (n, d), or uint8 images (n, 3, size, size).
 
     What ``cache_dir`` does not have yet is computed, and ``progress`` is told (rows done, rows in all); it is not
     called when there is nothing to do.
@@ -42,17 +42,18 @@ def cached_inputs(
     rows = len(getattr(dataset, half).labels)
     if not rows:
         raise UserError(f"There are no {half} samples in {dataset.name}.")
-    identity = {
+    contents = {
         "format": FORMAT,
         "dataset": dataset.fingerprint,
         "half": half,
         "backbone": backbone.fingerprint(),
     }
-    key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
     name = re.sub(r"[^\w.-]+", "_", f"{dataset.name}-{half}-{backbone.name}-{key}")
     versions = {package: version(package) for package in ("torch", "torchvision", "timm")}
-    label = Label(dataset.name, half, backbone.name, identity | {"versions": versions})
-    entry = complete_entry(cache_dir.absolute() / name, label, rows, _Computation(dataset, half, backbone), progress)
+    label = Label(dataset.name, half, backbone.name, contents | {"versions": versions})
+    compute = _Computation(dataset, half, backbone)
+    entry = complete_entry(cache_dir.absolute() / name, label, rows, compute, progress)
     return Inputs(entry.data, getattr(torch, entry.dtype), entry.shape)
 
 
@@ -67,16 +68,17 @@ class _Computation:
 
     dataset: Dataset
     half: str
-    backbone: BackboneConfig
+    backbone: BackboneSource
 
     def __call__(self, spans: Iterable[Span]) -> Generator[np.ndarray]:
         """The rows of each span, all finite."""
-        network = None if self.backbone.trainable else self._network
+        network = None if self.backbone.holds_images else self._network
         with ThreadPoolExecutor(torch.get_num_threads()) as pool, threads_for(0):
             under_way: deque[tuple[int, list[Future[np.ndarray]]]] = deque()
             for start, stop in spans:
                 batches = np.split(np.arange(start, stop), range(self._at_once, stop - start, self._at_once))
-                under_way.append((start, [pool.submit(self._batch, network, batch) for batch in batches]))
+                parts = [pool.submit(self._batch, network, batch) for batch in batches]
+                under_way.append((start, parts))
                 if len(under_way) > 1:
                     yield self._joined(*under_way.popleft())
             for start, parts in under_way:
@@ -105,13 +107,11 @@ class _Computation:
 
     @torch.inference_mode()
     def _batch(self, network: nn.Module | None, indices: np.ndarray) -> np.ndarray:
-        samples: Samples = getattr(self.dataset, self.half)
-        found = samples.read(indices)
-        if isinstance(found, Tensor) and found.ndim == 2:
-            if self.backbone.name == "none":
-                return found.numpy()
-            raise ConfigError(f"{self.dataset.name} has ready-made features, not images: use backbone=none.")
-        images = self.backbone.transform().resize(found)
+        samples: Half = getattr(self.dataset, self.half)
+        read = samples.read(indices)
+        if isinstance(read, Tensor) and read.ndim == 2:
+            return self._ready_made(read)
+        images = self.backbone.transform().resize(read)
         if network is None:
             return images.numpy()
         features = network(images.to(_device())).cpu()
@@ -119,6 +119,14 @@ class _Computation:
             raise ConfigError(
                 f"{self.backbone.name} gives more than one vector per image: choose another backbone.name."
             )
+        return features.numpy()
+
+    def _ready_made(self, features: Tensor) -> np.ndarray:
+        problem = f"{self.dataset.name} has ready-made features, not images"
+        if self.backbone.name != "none":
+            raise ConfigError(f"{problem}: use backbone=none.")
+        if self.backbone.holds_images:
+            raise ConfigError(f"{problem}: set backbone.clients_hold=features.")
         return features.numpy()
 
 

@@ -2,25 +2,25 @@
 
 import re
 from pathlib import Path
-from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.run_id import method_name, run_id
+from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import UserError
-from fcl_bench.run.identity import Looks, recall
+from fcl_bench.run.identity import lookup
 from fcl_bench.run.result import Result, read_result
-
-PLACES = ("output_dir", "cache_dir", "data_dir", "resume")
 
 
 class RunFolder:
     """``<output_dir>/<dataset>/<backbone>/<stream>/<method>/<run_id>``."""
 
     def __init__(self, config: DictConfig):
-        self.config, self.run_id = config, run_id(config)
+        self.config = config
+        self.run_id = run_id(config)
         names = (config.dataset.name, config.backbone.name, config.stream.name, method_name(config), self.run_id)
-        self.folder = Path(config.output_dir, *(re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names))
+        safe = [re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names]
+        self.folder = Path(config.output_dir, *safe)
 
     def result(self) -> Result | None:
         """What ``result.json`` says, if there is one."""
@@ -35,13 +35,14 @@ class RunFolder:
 
     def refuse_another_run(self, identity: str) -> None:
         """Raise a :class:`UserError` if the folder was made by another configuration, or from other contents."""
-        path, result = self.folder / "config.yaml", self.result()
+        path = self.folder / "config.yaml"
         other = f"{self.folder} holds a different run"
         if path.exists() and run_id(_read_config(path)) != self.run_id:
             raise UserError(
                 f"{other}: its config.yaml is not that of {self.run_id}; "
                 "move it away, or set output_dir= to another folder."
             )
+        result = self.result()
         if result and result["inputs"] != identity:
             raise UserError(
                 f"{other}: the contents of its data set, weights or stream were not the present ones; "
@@ -49,28 +50,21 @@ class RunFolder:
             )
 
 
-def finished(config: DictConfig, looks: Looks | None = None) -> tuple[Result, Path] | None:
-    """Result and folder of a run that was completed with these very settings, which then need no check; else None.
+def find_finished(config: DictConfig, states: FileStates | None = None) -> tuple[Result, Path] | None:
+    """Result and folder of a run that was completed before, if that is known without a look at data and weights.
 
-    None also where only a look at data and weights could tell; :func:`fcl_bench.run.experiment.run` does take it.
+    The configuration then needs no check, as it passed one before its contents became known. None says nothing:
+    :func:`fcl_bench.run.experiment.run` looks at the contents.
     """
     try:
         run = RunFolder(config)
-        resume, settings = config.resume is True, _comparable(OmegaConf.to_container(config, resolve=True))
+        if config.resume is not True or not (run.folder / "result.json").exists():
+            return None
+        identity = lookup(config, states)
     except Exception:  # not a valid configuration: its check will say what is wrong
         return None
-    if not resume or not (run.folder / "result.json").exists():
-        return None
-    identity = recall(config, looks)
     result = run.completed(identity) if identity else None
-    return (result, run.folder) if result and _comparable(result.get("config")) == settings else None
-
-
-def _comparable(settings: Any) -> Any:
-    """All settings but the places of files, at any depth: where a run finds its data is part of its identity."""
-    if isinstance(settings, dict):
-        return {key: _comparable(value) for key, value in settings.items() if key not in PLACES}
-    return settings
+    return (result, run.folder) if result else None
 
 
 def _read_config(path: Path) -> DictConfig:

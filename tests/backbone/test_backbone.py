@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.nn.functional import interpolate
 
 import fcl_bench.configs
-from fcl_bench.backbone import Backbone, BackboneConfig
+from fcl_bench.backbone import Backbone, BackboneSource, InputSpec
 from fcl_bench.backbone.transforms import Brightness, CropFlip, Normalise, Transform
 from fcl_bench.backbone.weights import digest, load_network
 from fcl_bench.config.compose import build, composed
@@ -73,7 +73,7 @@ def lite0_mapped_by_name() -> nn.Module:
 
 @torch.no_grad()
 def test_bundled_features_are_those_of_timm_with_weights_mapped_by_name() -> None:
-    config, network = BackboneConfig("efficientnet_lite0", "bundled", 64), lite0_mapped_by_name()
+    config, network = BackboneSource("efficientnet_lite0", "bundled", 64), lite0_mapped_by_name()
     pixels = images(4, 64)
     expected = network.global_pool(network.forward_features((pixels.double() / 255 - 0.5).float() / 0.5))
     found = config.network().eval()(pixels)
@@ -84,7 +84,7 @@ def test_bundled_features_are_those_of_timm_with_weights_mapped_by_name() -> Non
 @torch.no_grad()
 def test_bundled_weights_and_their_own_classifier_recognise_a_daisy() -> None:
     flower = torch.from_numpy(load_sample_images().images[1].copy()).permute(2, 0, 1)
-    config, state = BackboneConfig("efficientnet_lite0", "bundled", 224), torch.load(PACKAGE_STATE, weights_only=True)
+    config, state = BackboneSource("efficientnet_lite0", "bundled", 224), torch.load(PACKAGE_STATE, weights_only=True)
     features = config.network().eval()(config.transform().resize([flower]))
     scores = features @ state["_fc.weight"].T + state["_fc.bias"]
     assert scores.argmax() == 985  # ImageNet's daisy
@@ -101,7 +101,7 @@ def test_weights_from_a_file(tmp_path: Path, form: str) -> None:
         torch.save(
             {"wrapped.pt": {"state_dict": state, "epoch": 3}, "model.pt": {"model": state}}.get(form, state), path
         )
-    pixels, config = images(2, 64), BackboneConfig(SMALL, str(path), 64, HALF, HALF)
+    pixels, config = images(2, 64), BackboneSource(SMALL, str(path), 64, HALF, HALF)
     with torch.no_grad():
         expected = network.eval().forward_head(network.forward_features((pixels / 255 - 0.5) / 0.5), pre_logits=True)
         torch.testing.assert_close(config.network().eval()(pixels), expected, rtol=1e-4, atol=1e-5)
@@ -114,7 +114,7 @@ def test_resnet18_takes_the_weights_of_torchvision(tmp_path: Path, counters: boo
     state = {k: v for k, v in network.state_dict().items() if counters or not k.endswith("num_batches_tracked")}
     torch.save(state, tmp_path / "resnet18.pth")
     pixels = images(2, 64)
-    config = BackboneConfig("resnet18", str(tmp_path / "resnet18.pth"), 64, HALF, HALF)
+    config = BackboneSource("resnet18", str(tmp_path / "resnet18.pth"), 64, HALF, HALF)
     network.fc = nn.Identity()
     with torch.no_grad():
         expected = network((pixels / 255 - 0.5) / 0.5)
@@ -132,10 +132,10 @@ def test_weights_that_do_not_fit_are_named(tmp_path: Path) -> None:
     renamed = {key.replace(first, "odd.name"): value for key, value in state.items()}
     expected = rf"1 missing, first {re.escape(first)}; 1 unexpected, first odd\.name\."
     with pytest.raises(UserError, match=expected):
-        BackboneConfig(SMALL, saved(tmp_path / "renamed.pth", renamed)).network()
+        BackboneSource(SMALL, saved(tmp_path / "renamed.pth", renamed)).network()
     reshaped = state | {first: torch.zeros(1, 2)}
     with pytest.raises(UserError, match=rf"does not fit .*1 of another shape, first {re.escape(first)}"):
-        BackboneConfig(SMALL, saved(tmp_path / "reshaped.pth", reshaped)).network()
+        BackboneSource(SMALL, saved(tmp_path / "reshaped.pth", reshaped)).network()
 
 
 class Code:
@@ -150,13 +150,13 @@ def test_files_that_are_no_state_dicts_are_refused(tmp_path: Path) -> None:
     (tmp_path / "damaged.safetensors").write_bytes(b"12345")
     for name in ("damaged.pth", "damaged.safetensors"):
         with pytest.raises(UserError, match=rf"Cannot read weights from .*{name}"):
-            BackboneConfig(SMALL, str(tmp_path / name)).network()
+            BackboneSource(SMALL, str(tmp_path / name)).network()
     with pytest.raises(UserError, match="no code"):
-        BackboneConfig(SMALL, saved(tmp_path / "code.pth", {"x": Code()})).network()
+        BackboneSource(SMALL, saved(tmp_path / "code.pth", {"x": Code()})).network()
     with pytest.raises(UserError, match="Expected a state dict"):
-        BackboneConfig(SMALL, saved(tmp_path / "list.pth", [1, 2])).network()
+        BackboneSource(SMALL, saved(tmp_path / "list.pth", [1, 2])).network()
     with pytest.raises(ConfigError, match="pretrained, bundled, none or the path of a file, but there is no pretraned"):
-        BackboneConfig(SMALL, "pretraned").network()
+        BackboneSource(SMALL, "pretraned").network()
 
 
 def test_offline_the_message_says_what_was_tried_and_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -170,7 +170,7 @@ def test_offline_the_message_says_what_was_tried_and_what_to_do(monkeypatch: pyt
     monkeypatch.setattr(huggingface_hub, "model_info", no_connection)
     expected = r"huggingface\.co/timm/resnet18\.tv_in1k \(Name or service not known\)\..*backbone\.weights=PATH"
     with pytest.raises(UserError, match=expected) as raised:
-        BackboneConfig("resnet18", "pretrained").network()
+        BackboneSource("resnet18", "pretrained").network()
     assert raised.value.exit_code == 1
 
 
@@ -182,10 +182,10 @@ def test_pretrained_asks_timm_for_the_weights_the_name_means(monkeypatch: pytest
     asked: list[tuple] = []
     monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: None)
     monkeypatch.setattr(timm, "create_model", create)
-    BackboneConfig("resnet18", "pretrained").network()
+    BackboneSource("resnet18", "pretrained").network()
     assert asked == [("resnet18.tv_in1k", {"pretrained": True, "num_classes": 0})]
     with pytest.raises(ConfigError, match=r"no pretrained weights for backbone\.name=botnet50ts_256"):
-        BackboneConfig("botnet50ts_256", "pretrained").network()
+        BackboneSource("botnet50ts_256", "pretrained").network()
 
 
 @pytest.mark.parametrize(
@@ -193,7 +193,7 @@ def test_pretrained_asks_timm_for_the_weights_the_name_means(monkeypatch: pytest
 )
 def test_an_unknown_name_lists_the_five_closest(name: str, closest: str | None) -> None:
     with pytest.raises(ConfigError, match=f"no network backbone.name={name}") as raised:
-        BackboneConfig(name, "none").fingerprint()
+        BackboneSource(name, "none").fingerprint()
     near = str(raised.value).split("closest names are ")[1].rstrip(".").split(", ")
     assert len(near) == 5
     assert closest in (None, near[0])
@@ -201,11 +201,15 @@ def test_an_unknown_name_lists_the_five_closest(name: str, closest: str | None) 
 
 def test_contradictions_are_refused() -> None:
     with pytest.raises(ConfigError, match=r"bundled exists for efficientnet_lite0 only.*backbone\.name=resnet50"):
-        BackboneConfig("resnet50", "bundled")
+        BackboneSource("resnet50", "bundled")
     with pytest.raises(ConfigError, match="nothing to train"):
-        BackboneConfig("none", trainable=True)
+        BackboneSource("none", trainable=True)
+    with pytest.raises(
+        ConfigError, match=r"trainable=true trains on images, but .*: set backbone\.clients_hold=images"
+    ):
+        BackboneSource(SMALL, "none", trainable=True, clients_hold="features")
     with pytest.raises(ConfigError, match=r"backbone\.input_size=160 .*the only size test_vit accepts, but got 96"):
-        BackboneConfig("test_vit", "none", 96).fingerprint()
+        BackboneSource("test_vit", "none", 96).fingerprint()
 
 
 def test_random_weights_depend_on_the_seed_alone_and_leave_generators_as_they_were() -> None:
@@ -213,12 +217,12 @@ def test_random_weights_depend_on_the_seed_alone_and_leave_generators_as_they_we
         return random.getstate(), np.random.get_state()[1].tolist(), torch.get_rng_state().tolist()  # noqa: NPY002
 
     before = states()
-    first = BackboneConfig(SMALL, "none", seed=1).fingerprint()
+    first = BackboneSource(SMALL, "none", seed=1).fingerprint()
     assert states() == before
     torch.manual_seed(99)
-    BackboneConfig(SMALL, "none", seed=2).fingerprint()  # takes the place of the first in memory
-    assert BackboneConfig(SMALL, "none", seed=1).fingerprint() == first
-    assert BackboneConfig(SMALL, "none", seed=2).fingerprint() != first
+    BackboneSource(SMALL, "none", seed=2).fingerprint()  # takes the place of the first in memory
+    assert BackboneSource(SMALL, "none", seed=1).fingerprint() == first
+    assert BackboneSource(SMALL, "none", seed=2).fingerprint() != first
 
 
 def test_fingerprints_differ_where_features_do(tmp_path: Path) -> None:
@@ -226,11 +230,11 @@ def test_fingerprints_differ_where_features_do(tmp_path: Path) -> None:
     base = {"name": SMALL, "weights": path, "input_size": 64, "mean": HALF, "std": HALF, "interpolation": "bicubic"}
     changes = [{"input_size": 32}, {"mean": (0.4, 0.5, 0.5)}, {"std": (0.4, 0.5, 0.5)}, {"interpolation": "bilinear"}]
     changes += [{"weights": "none"}, {"trainable": True}]
-    prints = [json.dumps(BackboneConfig(**base | change).fingerprint()) for change in [{}, *changes]]
+    prints = [json.dumps(BackboneSource(**base | change).fingerprint()) for change in [{}, *changes]]
     assert len(set(prints)) == len(prints)
     copy = saved(tmp_path / "elsewhere.pth", torch.load(path, weights_only=True))
     same = [{}, {"weights": copy}, {"seed": 5}, {"augment": "crop_flip"}, {"mean": list(HALF)}]
-    assert {json.dumps(BackboneConfig(**base | change).fingerprint()) for change in same} == {prints[0]}
+    assert {json.dumps(BackboneSource(**base | change).fingerprint()) for change in same} == {prints[0]}
     one = nn.BatchNorm1d(2)
     before = digest(one)
     one.running_var[1] = 0.5
@@ -255,11 +259,11 @@ def test_without_rounding_values_are_those_of_the_interpolation(given: int, want
     torch.testing.assert_close(found, interpolate(batch.float(), (wanted, wanted), mode="bicubic", antialias=True))
     rounded = Transform(wanted, "bicubic", HALF, HALF).resize(batch)
     assert (found.clamp(0, 255) - rounded).abs().max() < 2
-    assert BackboneConfig("test_vit", rounded=False).fingerprint() != BackboneConfig("test_vit").fingerprint()
+    assert BackboneSource("test_vit", rounded=False).fingerprint() != BackboneSource("test_vit").fingerprint()
 
 
 def test_a_trainable_backbone_gets_bytes() -> None:
-    config = BackboneConfig("test_vit", rounded=False, trainable=True)
+    config = BackboneSource("test_vit", rounded=False, trainable=True)
     assert config.transform().resize(images(1, 20)).dtype == torch.uint8
 
 
@@ -297,11 +301,12 @@ def test_crop_flip_makes_every_shift_and_mirror_image_and_nothing_else() -> None
 
 
 def test_a_trainable_backbone_builds_independent_equal_networks() -> None:
-    config = BackboneConfig(SMALL, "none", 32, trainable=True, augment="crop_flip")
+    config = BackboneSource(SMALL, "none", 32, trainable=True, augment="crop_flip")
     inputs = images(4, 32)
-    backbone: Backbone = pickle.loads(pickle.dumps(config.for_methods(inputs)))
+    backbone: Backbone = pickle.loads(pickle.dumps(config.for_methods(inputs.shape[1:])))
     first, second = backbone.build(), backbone.build()
     assert backbone.trainable
+    assert backbone.inputs == InputSpec((3, 32, 32), torch.uint8, low=0, high=255)
     assert digest(first) == digest(second)
     assert all(key.startswith("model.") for key in first.state_dict())
     output = first.train()(inputs)
@@ -313,14 +318,48 @@ def test_a_trainable_backbone_builds_independent_equal_networks() -> None:
 
 def test_a_frozen_backbone_hands_features_on() -> None:
     features = torch.randn(3, 7)
-    backbone = BackboneConfig("none").for_methods(features)
+    backbone = BackboneSource("none").for_methods(features.shape[1:])
     assert backbone == Backbone(7, False)
+    assert backbone.inputs == InputSpec((7,), torch.float32, low=None, high=None)
     assert backbone.build()(features) is features
+
+
+def test_clients_of_a_frozen_backbone_may_hold_images() -> None:
+    source = BackboneSource(SMALL, "none", 32, rounded=False, clients_hold="images", augment="crop_flip")
+    inputs = source.transform().resize(images(4, 20))
+    assert inputs.dtype == torch.uint8
+    backbone: Backbone = pickle.loads(pickle.dumps(source.for_methods(inputs.shape[1:])))
+    assert (backbone.trainable, backbone.inputs) == (False, InputSpec((3, 32, 32), torch.uint8, 0, 255))
+    network = backbone.build()
+    before = digest(network)
+    with torch.no_grad():
+        expected = BackboneSource(SMALL, "none", 32).network().eval()(inputs)
+    assert expected.shape == (4, backbone.features)
+    method = nn.Sequential(network, nn.Linear(backbone.features, 2)).train()  # as a method would train it
+    torch.testing.assert_close(method[0](inputs), expected)
+    method(inputs).square().sum().backward()
+    assert [name for name, weight in method.named_parameters() if weight.grad is not None] == ["1.weight", "1.bias"]
+    assert digest(network) == before
+
+
+def test_what_clients_hold_is_apart_from_what_decides_a_result(tmp_path: Path) -> None:
+    def sources(**settings: object) -> list[BackboneSource]:
+        paths = [saved(tmp_path / f"{seed}.pth", state) for seed, state in enumerate(states)]
+        return [BackboneSource(SMALL, path, 64, **settings) for path in paths]
+
+    states = [timm.create_model(SMALL).state_dict() for _ in range(2)]
+    for settings in ({"trainable": True}, {"clients_hold": "images"}):
+        one, other = sources(**settings)
+        assert one.fingerprint() == other.fingerprint() == {"size": 64, "interpolation": "bicubic"}
+        assert one.identity() != other.identity()
+        assert (one.files(), other.files()) == ((tmp_path / "0.pth",), (tmp_path / "1.pth",))
+    for source in sources(clients_hold="features"):
+        assert source.fingerprint() == source.identity()
 
 
 def test_a_network_may_bring_its_own_transform() -> None:
     card = timm.get_pretrained_cfg("test_vit")
-    own = BackboneConfig("test_vit", "none").transform()
+    own = BackboneSource("test_vit", "none").transform()
     assert own == Transform(card.input_size[-1], card.interpolation, card.mean, card.std)
 
 
@@ -346,6 +385,6 @@ def test_resnets_for_small_images_train_from_random_weights(name: str, features:
     assert (config.weights, config.seed, config.trainable) == ("none", 3, True)
     colours = [0.5071, 0.4867, 0.4408], [0.2675, 0.2565, 0.2761]
     assert config.transform() == Transform(32, "bilinear", *colours)
-    backbone = config.for_methods(images(1, 32))
+    backbone = config.for_methods((3, 32, 32))
     assert backbone.features == features
     assert [type(layer) for layer in backbone.build().augment] == [CropFlip, Brightness]

@@ -10,7 +10,7 @@ import torchvision
 from timm.layers import BatchNormAct2d
 from torch import Tensor, nn
 
-from fcl_bench.backbone import BackboneConfig
+from fcl_bench.backbone import BackboneSource
 from fcl_bench.backbone.surgery import change_norm, cifar_stem, groups
 from fcl_bench.backbone.weights import digest
 from fcl_bench.errors import ConfigError
@@ -19,9 +19,9 @@ HALF = (0.5, 0.5, 0.5)
 SMALL = {"input_size": 32, "mean": HALF, "std": HALF, "stem": "cifar", "width": 8, "trainable": True}
 
 
-def small(**changes: object) -> BackboneConfig:
+def small(**changes: object) -> BackboneSource:
     """A ResNet-18 of 64 features, which trains in a moment."""
-    return BackboneConfig("resnet18", "none", **SMALL | changes)
+    return BackboneSource("resnet18", "none", **SMALL | changes)
 
 
 def pixels(n: int) -> Tensor:
@@ -56,7 +56,7 @@ def states(network: nn.Module) -> dict[str, Tensor]:
 def test_the_cifar_stem_is_that_of_torchvisions_network_changed_by_hand(tmp_path: Path, from_file: bool) -> None:
     expected, path = saved_resnet18(tmp_path)
     file = {key: value for key, value in states(expected).items() if not key.startswith(("fc.", "conv1."))}
-    config = BackboneConfig("resnet18", path if from_file else "none", 32, HALF, HALF, stem="cifar")
+    config = BackboneSource("resnet18", path if from_file else "none", 32, HALF, HALF, stem="cifar")
     found = config.network().eval()
     expected.conv1, expected.maxpool = nn.Conv2d(3, 64, 3, 1, 1, bias=False), nn.Identity()
     expected.fc = nn.Identity()
@@ -68,8 +68,8 @@ def test_the_cifar_stem_is_that_of_torchvisions_network_changed_by_hand(tmp_path
 
 
 def test_the_cifar_stem_is_kaiming_normal_by_fan_out_and_leaves_the_rest_as_it_was() -> None:
-    changed = BackboneConfig("resnet18", "none", stem="cifar").network().model
-    plain = BackboneConfig("resnet18", "none").network().model
+    changed = BackboneSource("resnet18", "none", stem="cifar").network().model
+    plain = BackboneSource("resnet18", "none").network().model
     assert changed.conv1.weight.shape == (64, 3, 3, 3)
     assert changed.conv1.weight.std().item() == pytest.approx((2 / (64 * 9)) ** 0.5, rel=0.1)
     rest = [{key: value for key, value in states(one).items() if key != "conv1.weight"} for one in (changed, plain)]
@@ -84,7 +84,7 @@ def test_the_cifar_stem_is_kaiming_normal_by_fan_out_and_leaves_the_rest_as_it_w
 @pytest.mark.parametrize("name", ["test_efficientnet", "test_vit", "resnet18d", "test_resnet"])
 def test_other_networks_have_no_place_for_the_cifar_stem(name: str) -> None:
     with pytest.raises(ConfigError, match=rf"backbone\.stem=cifar, but {name} is built otherwise.*stem=standard"):
-        BackboneConfig(name, "none", stem="cifar").network()
+        BackboneSource(name, "none", stem="cifar").network()
 
 
 def test_the_width_doubles_from_stage_to_stage() -> None:
@@ -92,20 +92,20 @@ def test_the_width_doubles_from_stage_to_stage() -> None:
     assert network.eval()(pixels(2)).shape == (2, 128)
     stages = [getattr(network.model, f"layer{number}") for number in (1, 2, 3, 4)]
     assert [stage[0].conv1.out_channels for stage in stages] == [16, 32, 64, 128]
-    assert small(width=16).for_methods(pixels(1)).features == 128
+    assert small(width=16).for_methods((3, 32, 32)).features == 128
 
 
 def test_a_width_is_for_resnets_without_weights() -> None:
     with pytest.raises(ConfigError, match=r"backbone\.width=16 is for ResNets, but test_vit is none .*width=null"):
-        BackboneConfig("test_vit", "none", width=16).network()
+        BackboneSource("test_vit", "none", width=16).network()
     with pytest.raises(ConfigError, match=r"width=16 makes a network that .*weights=pretrained does not fit: set"):
-        BackboneConfig("resnet18", "pretrained", width=16)
+        BackboneSource("resnet18", "pretrained", width=16)
 
 
 @pytest.mark.parametrize("change", [{"stem": "cifar"}, {"width": 8}])
 def test_without_a_network_there_is_nothing_to_change(change: dict) -> None:
     with pytest.raises(ConfigError, match=r"backbone=none has no layers to change: set .*stem=standard .*width=null"):
-        BackboneConfig("none", **change)
+        BackboneSource("none", **change)
 
 
 def test_groups_are_as_many_as_fit() -> None:
@@ -149,7 +149,7 @@ def test_group_norm_needs_neither_statistics_nor_a_second_sample() -> None:
 
 def test_group_norm_keeps_the_weights_of_batch_norm(tmp_path: Path) -> None:
     original, path = saved_resnet18(tmp_path)
-    found = BackboneConfig("resnet18", path, 32, HALF, HALF, trainable=True, norm="gn").network().model
+    found = BackboneSource("resnet18", path, 32, HALF, HALF, trainable=True, norm="gn").network().model
     assert torch.equal(found.layer3[1].bn2.weight, original.layer3[1].bn2.weight)
     assert torch.equal(found.bn1.bias, original.bn1.bias)
 
@@ -160,7 +160,7 @@ def test_frozen_batch_norm_never_moves_and_never_looks_at_the_batch(tmp_path: Pa
     network = saved_resnet18(tmp_path)[0] if name == "resnet18" else timm.create_model(name)
     torch.save(network.state_dict(), path)
     frozen, plain = (
-        BackboneConfig(name, str(path), 32, HALF, HALF, trainable=True, norm=norm).network()
+        BackboneSource(name, str(path), 32, HALF, HALF, trainable=True, norm=norm).network()
         for norm in ("frozen_bn", "bn")
     )
     with torch.no_grad():
@@ -183,14 +183,14 @@ def test_frozen_batch_norm_never_moves_and_never_looks_at_the_batch(tmp_path: Pa
 @pytest.mark.parametrize("norm", ["gn", "frozen_bn"])
 def test_another_norm_is_for_training_networks_with_batch_norm(norm: str) -> None:
     with pytest.raises(ConfigError, match=rf"norm={norm} is for training, .*norm=bn or backbone\.trainable=true"):
-        BackboneConfig("resnet18", "pretrained", norm=norm)
+        BackboneSource("resnet18", "pretrained", norm=norm)
     with pytest.raises(ConfigError, match=rf"norm={norm} replaces BatchNorm2d, but test_vit has none: set .*norm=bn"):
         change_norm(timm.create_model("test_vit"), norm, "test_vit")
 
 
 def test_batch_norm_is_frozen_with_trained_weights_only() -> None:
     with pytest.raises(ConfigError, match=r"weights=none it has learnt nothing: set .*or backbone\.norm=gn"):
-        BackboneConfig("resnet18", "none", norm="frozen_bn", trainable=True)
+        BackboneSource("resnet18", "none", norm="frozen_bn", trainable=True)
 
 
 def test_changed_networks_depend_on_the_seed_alone() -> None:
@@ -202,7 +202,7 @@ def test_changed_networks_depend_on_the_seed_alone() -> None:
         digests.append(digest(small(**change).network()))
         assert digest(small(norm="gn").network()) == first
     assert len({first, *digests}) == 5
-    stems = [BackboneConfig("resnet18", "none", stem="cifar", seed=seed).network().model.conv1 for seed in (0, 0, 1)]
+    stems = [BackboneSource("resnet18", "none", stem="cifar", seed=seed).network().model.conv1 for seed in (0, 0, 1)]
     assert torch.equal(stems[0].weight, stems[1].weight)
     assert not torch.equal(stems[0].weight, stems[2].weight)
 
@@ -212,7 +212,7 @@ def test_fingerprints_of_frozen_networks_differ_where_the_networks_do(tmp_path: 
     changes = [{}, {"stem": "cifar"}, {"weights": path}, {"weights": path, "stem": "cifar"}, {"width": 8}]
     changes.append({"weights": path, "stem": "cifar", "seed": 1})  # the first convolution is random
     base = {"name": "resnet18", "weights": "none", "input_size": 32}
-    prints = [json.dumps(BackboneConfig(**base | change).fingerprint()) for change in changes]
+    prints = [json.dumps(BackboneSource(**base | change).fingerprint()) for change in changes]
     assert len(set(prints)) == len(prints)
 
 

@@ -161,8 +161,8 @@ def test_fetch_says_where_it_cannot_write(server: Server, tmp_path: Path) -> Non
 
 
 def test_two_processes_download_once(server: Server, target: Path) -> None:
-    fetch = "d.fetch(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])"
-    program = f"import sys, pathlib, fcl_bench.data.download as d; {fetch}"
+    program = "import sys, pathlib; from fcl_bench.data.download import fetch; "
+    program += "fetch(sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3])"
     command = [sys.executable, "-c", program, server.url, str(target), MD5]
     processes = [subprocess.Popen(command) for _ in range(2)]
     assert [process.wait(timeout=30) for process in processes] == [0, 0]

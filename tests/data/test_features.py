@@ -25,14 +25,14 @@ from filelock import FileLock
 from PIL import Image
 from torch import Tensor
 
-from fcl_bench.backbone import BackboneConfig
+from fcl_bench.backbone import BackboneSource
 from fcl_bench.backbone.weights import load_network
 from fcl_bench.data import features
 from fcl_bench.data.cache import CHUNK, clear, entries
 from fcl_bench.dataset import Dataset
 from fcl_bench.errors import ConfigError, UserError
 
-NONE = BackboneConfig("none")
+NONE = BackboneSource("none")
 N = 3 * CHUNK + 10  # four chunks, the last one short
 REAL = Path(os.environ.get("FCL_BENCH_DATA", Path(__file__).parents[3] / "shared" / "data")) / "cifar100-png.zip"
 
@@ -99,14 +99,14 @@ def test_ready_made_features_come_back_unchanged_and_are_read_once(tmp_path: Pat
 def test_frozen_features_are_those_of_the_network_and_trainable_inputs_are_resized_images(tmp_path: Path) -> None:
     images = torch.randint(256, (70, 3, 20, 20), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     data = dataset(tmp_path, images)
-    trainable = BackboneConfig("test_efficientnet", "none", 32, interpolation="bicubic", trainable=True)
+    trainable = BackboneSource("test_efficientnet", "none", 32, interpolation="bicubic", trainable=True)
     held = cached_inputs(data, "train", trainable, tmp_path / "cache")
     pillow = [Image.fromarray(x.numpy()).resize((32, 32), Image.Resampling.BICUBIC) for x in images.permute(0, 2, 3, 1)]
     resized = torch.from_numpy(np.stack([np.asarray(x) for x in pillow])).permute(0, 3, 1, 2)
     assert held.dtype == torch.uint8
     assert (held.int() - resized.int()).abs().max() <= 1
 
-    frozen = BackboneConfig("test_efficientnet", "none", 32, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), "bicubic")
+    frozen = BackboneSource("test_efficientnet", "none", 32, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4), "bicubic")
     found = cached_inputs(data, "train", frozen, tmp_path / "cache")
     mean, std = (torch.tensor(x).view(3, 1, 1) for x in (frozen.mean, frozen.std))
     with torch.no_grad():
@@ -117,7 +117,7 @@ def test_frozen_features_are_those_of_the_network_and_trainable_inputs_are_resiz
 
 def test_features_do_not_depend_on_the_number_of_cores(tmp_path: Path) -> None:
     images = torch.randint(256, (50, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(1))
-    backbone, before, found = BackboneConfig("test_efficientnet", "none", 32), torch.get_num_threads(), []
+    backbone, before, found = BackboneSource("test_efficientnet", "none", 32), torch.get_num_threads(), []
     try:
         for cores in (1, 3):
             torch.set_num_threads(cores)
@@ -145,7 +145,7 @@ def test_halves_data_sets_and_transforms_have_entries_of_their_own(tmp_path: Pat
     cached_inputs(data, "train", NONE, cache)
     cached_inputs(data, "test", NONE, cache)
     cached_inputs(other, "test", NONE, cache)
-    cached_inputs(data, "test", BackboneConfig("none", mean=(0.0, 0.0, 0.0)), cache)
+    cached_inputs(data, "test", BackboneSource("none", mean=(0.0, 0.0, 0.0)), cache)
     assert data.test.reads() == sorted([0, 1, 2, 3, 4] * 3)
     found = entries(cache)
     assert [(entry.label.dataset, entry.label.half, entry.label.backbone) for entry in found] == [
@@ -297,7 +297,18 @@ def test_features_that_are_not_finite_are_named_and_not_stored(tmp_path: Path, v
 
 def test_ready_made_features_do_not_go_through_a_network(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="fake has ready-made features, not images: use backbone=none"):
-        cached_inputs(dataset(tmp_path), "train", BackboneConfig("test_efficientnet", "none"), tmp_path / "cache")
+        cached_inputs(dataset(tmp_path), "train", BackboneSource("test_efficientnet", "none"), tmp_path / "cache")
+    with pytest.raises(ConfigError, match=r"features, not images: set backbone\.clients_hold=features"):
+        cached_inputs(dataset(tmp_path), "train", BackboneSource("none", clients_hold="images"), tmp_path / "cache")
+
+
+def test_images_are_held_as_they_are_where_clients_hold_images(tmp_path: Path) -> None:
+    images = torch.randint(256, (20, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
+    for backbone in (
+        BackboneSource("none", clients_hold="images"),
+        BackboneSource("test_vit", "none", 8, clients_hold="images"),
+    ):
+        assert torch.equal(cached_inputs(dataset(tmp_path, images), "train", backbone, tmp_path / "cache"), images)
 
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -367,7 +378,7 @@ def test_real_images_give_the_features_of_pillow_and_timm(tmp_path: Path) -> Non
         names = [name for name in archive.namelist() if name.endswith(".png")][::3000]
         pictures = [Image.open(io.BytesIO(archive.read(name))).convert("RGB") for name in names]
     pixels = torch.from_numpy(np.stack([np.asarray(picture) for picture in pictures])).permute(0, 3, 1, 2)
-    backbone = BackboneConfig("efficientnet_lite0", "bundled", 128)
+    backbone = BackboneSource("efficientnet_lite0", "bundled", 128)
     found = cached_inputs(dataset(tmp_path, pixels), "train", backbone, tmp_path / "cache")
 
     resized = [np.asarray(picture.resize((128, 128), Image.Resampling.BICUBIC)) for picture in pictures]

@@ -122,12 +122,12 @@ def test_files_that_changed_while_they_were_read_are_not_trusted(
 def test_what_is_known_of_other_packages_is_not_enough(tmp_path: Path) -> None:
     words = (*TINY, "method=afcl", f"cache_dir={tmp_path}")
     ours = composed(*words)
-    theirs = composed(*words, "partition._target_=test_finished.partition")
+    theirs = composed(*words, "partition._target_=test_folder.partition")
     unknown = composed(*words, "seed=2")
-    identity.remember(ours, "ours", (), since=0)
-    identity.remember(theirs, "theirs", (), since=0)
-    identity.remember(unknown, "unknown", None, since=0)
-    assert [identity.recall(config) for config in (ours, theirs, unknown)] == ["ours", None, None]
+    identity.store(ours, "ours", (), since=0)
+    identity.store(theirs, "theirs", (), since=0)
+    identity.store(unknown, "unknown", None, since=0)
+    assert [identity.lookup(config) for config in (ours, theirs, unknown)] == ["ours", None, None]
 
 
 def partition(name: str, clients: int, alpha: float, balance: str, priors: str) -> None:

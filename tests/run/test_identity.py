@@ -4,8 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import timm
+import torch
 from conftest import Command, Outcome, command, read_json
 from PIL import Image
+
+from fcl_bench.backbone.weights import load_network
 
 
 def pictures(root: Path, seed: int) -> None:
@@ -22,22 +26,50 @@ def pictures(root: Path, seed: int) -> None:
 def run(data_dir: Path, tmp_path: Path, *words: str) -> Outcome:
     place = (f"data_dir={data_dir}", f"output_dir={tmp_path / 'runs'}", f"cache_dir={tmp_path / 'cache'}")
     small = ("dataset=image_folder", "backbone=none", "stream.tasks=2", "partition.clients=2")
-    return command("method=afcl", *small, *place, *words)
+    return command(*small, *place, *words)
 
 
 def test_other_images_at_the_same_setting_are_not_answered_with_the_old_table(tmp_path: Path) -> None:
     pictures(tmp_path / "a", 1)
     pictures(tmp_path / "b", 2)
-    first = run(tmp_path / "a", tmp_path)
+    first = run(tmp_path / "a", tmp_path, "method=afcl")
     assert first.code == 0, first.err
-    again = run(tmp_path / "a", tmp_path)
+    again = run(tmp_path / "a", tmp_path, "method=afcl")
     assert again.code == 0
-    other = run(tmp_path / "b", tmp_path)
+    other = run(tmp_path / "b", tmp_path, "method=afcl")
     assert other.code == 1
     assert (
         "holds a different run: the contents of its data set, weights or stream were not the present ones" in other.err
     )
     assert first.result["status"] == "complete"
+
+
+def test_other_initial_weights_of_a_trainable_backbone_are_not_answered_with_the_old_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fcl_bench.run.identity.JUST_NOW", 0)  # the weights count as old
+    weights = tmp_path / "weights.pth"
+
+    def write(seed: int) -> None:
+        torch.manual_seed(seed)
+        torch.save(timm.create_model("test_efficientnet").state_dict(), weights)
+        load_network.cache_clear()  # as a new process would
+
+    def train() -> Outcome:
+        backbone = ("backbone=timm", "backbone.name=test_efficientnet", f"backbone.weights={weights}")
+        short = ("backbone.trainable=true", "backbone.input_size=32", "method.rounds=1", "method.epochs=1")
+        return run(tmp_path / "data", tmp_path, "method=finetune", *backbone, *short)
+
+    pictures(tmp_path / "data", 1)
+    write(1)
+    assert train().code == 0
+    assert train().out.startswith("This run was finished before")
+    write(2)
+    other = train()
+    assert other.code == 1
+    assert "holds a different run: the contents of its data set, weights or stream were not the present" in other.err
+    write(1)
+    assert train().out.startswith("This run was finished before")
 
 
 def test_a_run_stopped_before_its_first_task_is_marked_interrupted(
