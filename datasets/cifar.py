@@ -20,7 +20,7 @@ from fcl_bench.datasets.class_folders import check_complete, list_halves, to_sam
 from fcl_bench.datasets.ordering import digest, name_order
 
 PROBED = 64  # images of each half whose pixels are part of the fingerprint
-Half = tuple[Half, list[str]]  # the samples and their names, "<class>/<file>"
+NamedHalf = tuple[Half, list[str]]  # the samples and their names, "<class>/<file>"
 
 
 @dataclass(frozen=True)
@@ -55,10 +55,10 @@ def _pixels(samples: Half) -> str:
     return torch.stack(list(first)).numpy().tobytes().hex()
 
 
-def _pickled(folder: Path, edition: Edition) -> tuple[list[str], list[Half]]:
+def _pickled(folder: Path, edition: Edition) -> tuple[list[str], list[NamedHalf]]:
     (meta,) = _unpickle(folder, edition.meta)
     classes = meta[edition.classes]
-    halves: list[Half] = []
+    halves: list[NamedHalf] = []
     for checksums in (edition.train, edition.test):
         batches = _unpickle(folder, checksums)
         labels = np.concatenate([batch[edition.labels] for batch in batches]).astype(np.int64)
@@ -75,10 +75,10 @@ def _unpickle(folder: Path, checksums: Mapping[str, str]) -> list[dict[str, Any]
     return [pickle.loads(verify(folder / file, md5).read_bytes(), encoding="latin1") for file, md5 in checksums.items()]
 
 
-def _foldered(path: Path, edition: Edition) -> tuple[list[str], list[Half]]:
+def _foldered(path: Path, edition: Edition) -> tuple[list[str], list[NamedHalf]]:
     files = open_files(path)
     listed = list_halves(files)
-    halves: list[Half] = []
+    halves: list[NamedHalf] = []
     for members, size in zip(listed, (edition.train_size, edition.test_size), strict=True):
         samples = to_samples(files, members)
         check_complete(files, len(samples.paths), size)
