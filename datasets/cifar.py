@@ -8,7 +8,7 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,11 +16,25 @@ import torch
 from fcl_bench.data.download import Source, unpack, verify
 from fcl_bench.data.images import Pixels, open_files
 from fcl_bench.dataset import Dataset, Half
-from fcl_bench.datasets.class_folders import check_complete, list_halves, to_samples
+from fcl_bench.datasets.class_folders import Members, check_complete, list_halves, to_samples
 from fcl_bench.datasets.ordering import digest, name_order
 
 PROBED = 64  # images of each half whose pixels are part of the fingerprint
-NamedHalf = tuple[Half, list[str]]  # the samples and their names, "<class>/<file>"
+
+
+class Named(NamedTuple):
+    """One half, and the name of each of its samples, "<class>/<file>"."""
+
+    half: Half
+    names: list[str]
+
+
+class Contents(NamedTuple):
+    """The same for every form of the data set."""
+
+    classes: list[str]
+    train: Named
+    test: Named
 
 
 @dataclass(frozen=True)
@@ -43,44 +57,54 @@ def load(name: str, data_dir: Path, download: bool, edition: Edition) -> Dataset
     path = edition.source.find(data_dir, download)
     if path.suffix == ".gz":
         path = unpack(verify(path, edition.source.md5), data_dir / edition.folder)
-    classes, halves = (_pickled if path.name == edition.folder else _foldered)(path, edition)
-    (train, train_names), (test, test_names) = halves
-    looks = [_pixels(half) for half in (train, test)]
-    fingerprint = digest([edition.folder, len(train_names), *train_names, len(test_names), *test_names, *looks])
-    return Dataset(name, tuple(classes), train, test, fingerprint, edition.source.places(data_dir))
+    read = _pickled if path.name == edition.folder else _foldered
+    classes, train, test = read(path, edition)
+    parts: list[object] = [edition.folder]
+    for _, names in (train, test):
+        parts += [len(names), *names]
+    parts += [_pixels(train.half), _pixels(test.half)]
+    return Dataset(name, tuple(classes), train.half, test.half, digest(parts), edition.source.places(data_dir))
 
 
-def _pixels(samples: Half) -> str:
-    first = samples.read(np.arange(min(PROBED, len(samples.labels))))
+def _pixels(half: Half) -> str:
+    """The first images, as hexadecimal digits."""
+    first = half.read(np.arange(min(PROBED, len(half.labels))))
     return torch.stack(list(first)).numpy().tobytes().hex()
 
 
-def _pickled(folder: Path, edition: Edition) -> tuple[list[str], list[NamedHalf]]:
+def _pickled(folder: Path, edition: Edition) -> Contents:
     (meta,) = _unpickle(folder, edition.meta)
     classes = meta[edition.classes]
-    halves: list[NamedHalf] = []
-    for checksums in (edition.train, edition.test):
+
+    def read(checksums: Mapping[str, str]) -> Named:
         batches = _unpickle(folder, checksums)
         labels = np.concatenate([batch[edition.labels] for batch in batches]).astype(np.int64)
+        images = np.concatenate([batch["data"] for batch in batches]).reshape(-1, 3, 32, 32)
         files = [file for batch in batches for file in batch["filenames"]]
         names = [f"{classes[label]}/{file}" for label, file in zip(labels, files, strict=True)]
         order = name_order(names)
-        images = np.concatenate([batch["data"] for batch in batches])[order].reshape(-1, 3, 32, 32)
-        halves.append((Pixels(images, labels[order]), [names[i] for i in order]))
-    return classes, halves
+        return Named(Pixels(images[order], labels[order]), [names[i] for i in order])
+
+    return Contents(classes, read(edition.train), read(edition.test))
 
 
 def _unpickle(folder: Path, checksums: Mapping[str, str]) -> list[dict[str, Any]]:
     """The published files, written by Python 2; unpickling others could run any code, so the checksums come first."""
-    return [pickle.loads(verify(folder / file, md5).read_bytes(), encoding="latin1") for file, md5 in checksums.items()]
+    contents = []
+    for file, md5 in checksums.items():
+        data = verify(folder / file, md5).read_bytes()
+        contents.append(pickle.loads(data, encoding="latin1"))
+    return contents
 
 
-def _foldered(path: Path, edition: Edition) -> tuple[list[str], list[NamedHalf]]:
+def _foldered(path: Path, edition: Edition) -> Contents:
     files = open_files(path)
-    listed = list_halves(files)
-    halves: list[NamedHalf] = []
-    for members, size in zip(listed, (edition.train_size, edition.test_size), strict=True):
+    train, test = list_halves(files)
+
+    def read(members: Members, size: int) -> Named:
         samples = to_samples(files, members)
         check_complete(files, len(samples.paths), size)
-        halves.append((samples, ["/".join(path.rsplit("/", 2)[-2:]) for path in samples.paths]))
-    return list(listed[0]), halves
+        names = ["/".join(path.split("/")[-2:]) for path in samples.paths]
+        return Named(samples, names)
+
+    return Contents(list(train), read(train, edition.train_size), read(test, edition.test_size))

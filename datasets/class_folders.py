@@ -17,26 +17,27 @@ Members = Mapping[str, Sequence[str]]  # the paths of the images of each class, 
 
 def list_classes(files: Files, folder: str = "") -> Members:
     """The images below each folder in ``folder`` ("" or ending in "/"); classes are in alphabetical order."""
-    found: dict[str, list[str]] = {}
+    members: dict[str, list[str]] = {}
     for path in sorted(files.sizes):
         name, nested, _ = path.removeprefix(folder).partition("/")
         if path.startswith(folder) and name and nested:
-            images = found.setdefault(name, [])
+            images = members.setdefault(name, [])
             if path.lower().endswith(SUFFIXES):
                 images.append(path)
-    place = f"{files.root}/{folder}"
-    if not found:
-        raise UserError(f"Expected one folder of images per class in {place}, but there is none.")
-    if empty := [name for name, images in found.items() if not images]:
+    where = f"{files.root}/{folder}"
+    if not members:
+        raise UserError(f"Expected one folder of images per class in {where}, but there is none.")
+    if empty := [name for name, images in members.items() if not images]:
         raise UserError(
-            f"The class folder {empty[0]} in {place} has no images ({', '.join(SUFFIXES)}); fill or remove it."
+            f"The class folder {empty[0]} in {where} has no images ({', '.join(SUFFIXES)}); fill or remove it."
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(members.items()))
 
 
 def list_halves(files: Files) -> tuple[Members, Members]:
     """The images of ``train/`` and of ``test/``, which must have the same classes."""
-    train, test = list_classes(files, "train/"), list_classes(files, "test/")
+    train = list_classes(files, "train/")
+    test = list_classes(files, "test/")
     if odd := sorted(train.keys() ^ test.keys()):
         raise UserError(
             f"train/ and test/ in {files.root} must have the same class folders, but only one of them has: "
@@ -47,27 +48,36 @@ def list_halves(files: Files) -> tuple[Members, Members]:
 
 def to_samples(files: Files, members: Members) -> ImageFiles:
     """The images of all classes in the order of their names' hashes."""
-    names = [f"{name}/{path.rpartition('/')[2]}" for name, images in members.items() for path in images]
-    paths = [path for images in members.values() for path in images]
-    labels = np.repeat(np.arange(len(members), dtype=np.int64), [len(images) for images in members.values()])
+    names: list[str] = []
+    paths: list[str] = []
+    labels: list[int] = []
+    for label, (name, images) in enumerate(members.items()):
+        for path in images:
+            names.append(f"{name}/{path.rpartition('/')[2]}")
+            paths.append(path)
+            labels.append(label)
     order = name_order(names)
-    return ImageFiles(files, [paths[i] for i in order], labels[order])
+    return ImageFiles(files, [paths[i] for i in order], np.array(labels, dtype=np.int64)[order])
 
 
 def divide(samples: ImageFiles, classes: Sequence[str], ratio: float) -> tuple[ImageFiles, ImageFiles]:
     """Training and test half of samples that come without a split."""
     mask = hold_out(samples.labels, ratio)
-    train, test = (
-        ImageFiles(samples.files, [samples.paths[i] for i in np.flatnonzero(half).tolist()], samples.labels[half])
-        for half in (~mask, mask)
-    )
-    in_train, in_test = (np.bincount(half.labels, minlength=len(classes)) for half in (train, test))
+    train = _chosen(samples, ~mask)
+    test = _chosen(samples, mask)
+    in_train = np.bincount(train.labels, minlength=len(classes))
+    in_test = np.bincount(test.labels, minlength=len(classes))
     if too_few := np.flatnonzero((in_train == 0) | (in_test == 0)).tolist():
         raise UserError(
             f"The class {classes[too_few[0]]} in {samples.files.root} has too few images to use a share of "
             f"{ratio:g} for testing; add images, change the share or remove the class."
         )
     return train, test
+
+
+def _chosen(samples: ImageFiles, mask: np.ndarray) -> ImageFiles:
+    paths = [samples.paths[i] for i in np.flatnonzero(mask)]
+    return ImageFiles(samples.files, paths, samples.labels[mask])
 
 
 def check_complete(files: Files, found: int, expected: int) -> None:
@@ -88,6 +98,7 @@ def as_dataset(
     """
     parts: list[object] = [*classes]
     for half in (train, test):
-        parts += [len(half.paths), *half.labels, *half.paths, *(half.files.sizes[path] for path in half.paths)]
-        parts += [half.files.crc(path) for path in half.paths[:FINGERPRINTED]]
+        sizes = [half.files.sizes[path] for path in half.paths]
+        checksums = [half.files.crc(path) for path in half.paths[:FINGERPRINTED]]
+        parts += [len(half.paths), *half.labels, *half.paths, *sizes, *checksums]
     return Dataset(name, tuple(classes), train, test, digest(parts), places)

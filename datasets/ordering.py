@@ -13,8 +13,9 @@ def name_order(names: Sequence[str]) -> np.ndarray:
     >>> [names[i] for i in name_order(names)] == [names[::-1][i] for i in name_order(names[::-1])]
     True
     """
-    keys = [blake2b(_encode(name), digest_size=8).digest() for name in names]
-    return np.array(sorted(range(len(keys)), key=keys.__getitem__), dtype=np.int64)
+    hashes = [blake2b(_encode(name), digest_size=8).digest() for name in names]
+    order = sorted(range(len(names)), key=hashes.__getitem__)
+    return np.array(order, dtype=np.int64)
 
 
 def hold_out(labels: np.ndarray, ratio: float) -> np.ndarray:
@@ -23,15 +24,18 @@ def hold_out(labels: np.ndarray, ratio: float) -> np.ndarray:
     >>> hold_out(np.array([0, 1, 0, 1, 0, 1]), 1 / 3).nonzero()[0].tolist()
     [4, 5]
     """
-    held = np.floor(np.arange(len(labels) + 1) * ratio + 1e-9)  # so many of the first n, classes one after the other
+    by_class = np.argsort(labels, kind="stable")  # (n,) one class after the other
+    counts = np.arange(len(labels) + 1)
+    held = np.floor(counts * ratio + 1e-9)  # (n + 1,) how many of the first 0 .. n samples are for testing
     mask = np.zeros(len(labels), dtype=bool)
-    mask[np.argsort(labels, kind="stable")] = np.diff(held) > 0
+    mask[by_class] = np.diff(held) > 0
     return mask
 
 
 def digest(parts: Iterable[object]) -> str:
     """A short hash of the texts of ``parts``."""
-    return blake2b(_encode("\0".join(map(str, parts))), digest_size=16).hexdigest()
+    text = "\0".join(map(str, parts))
+    return blake2b(_encode(text), digest_size=16).hexdigest()
 
 
 def _encode(text: str) -> bytes:

@@ -5,7 +5,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 from fcl_bench.data.download import Source
-from fcl_bench.data.images import Files, open_files
+from fcl_bench.data.images import Files, ImageFiles, open_files
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.class_folders import Members, as_dataset, check_complete, to_samples
 from fcl_bench.errors import UserError
@@ -15,18 +15,23 @@ SOURCE = Source(
     md5="90528d7ca1a48142e341f4ef8d21d0de",
     accepts=("tiny-imagenet-200/", "tiny-imagenet-200.zip"),
 )
-TRAIN_SIZE, TEST_SIZE = 100_000, 10_000
+TRAIN_SIZE = 100_000
+TEST_SIZE = 10_000
 
 
 def tiny_imagenet(name: str, data_dir: Path, download: bool) -> Dataset:
     """The published archive, read as it is, or the folder in it."""
     files = open_files(SOURCE.find(data_dir, download))
     ids = _lines(files, "wnids.txt")
-    halves = []
-    for members, size in ((_train(files, ids), TRAIN_SIZE), (_test(files, ids), TEST_SIZE)):
-        check_complete(files, sum(map(len, members.values())), size)
-        halves.append(to_samples(files, members))
-    return as_dataset(name, _class_names(files, ids), *halves, SOURCE.places(data_dir))
+    train = _half(files, _train(files, ids), TRAIN_SIZE)
+    test = _half(files, _test(files, ids), TEST_SIZE)
+    return as_dataset(name, _class_names(files, ids), train, test, SOURCE.places(data_dir))
+
+
+def _half(files: Files, members: Members, size: int) -> ImageFiles:
+    samples = to_samples(files, members)
+    check_complete(files, len(samples.paths), size)
+    return samples
 
 
 def _train(files: Files, ids: list[str]) -> Members:
@@ -44,15 +49,19 @@ def _test(files: Files, ids: list[str]) -> Members:
     for line in _lines(files, "val/val_annotations.txt"):
         image, _, rest = line.partition("\t")
         wnid = rest.partition("\t")[0]
-        if f"val/images/{image}" in files.sizes and wnid in members:
-            members[wnid].append(f"val/images/{image}")
+        path = f"val/images/{image}"
+        if path in files.sizes and wnid in members:
+            members[wnid].append(path)
     return members
 
 
 def _class_names(files: Files, ids: list[str]) -> list[str]:
     """The first of the words for each class, where ``words.txt`` has them."""
-    lines = _lines(files, "words.txt") if "words.txt" in files.sizes else []
-    words = {wnid: text for wnid, _, text in (line.partition("\t") for line in lines)}
+    words: dict[str, str] = {}
+    if "words.txt" in files.sizes:
+        for line in _lines(files, "words.txt"):
+            wnid, _, text = line.partition("\t")
+            words[wnid] = text
     return [words.get(wnid, wnid).partition(",")[0] for wnid in ids]
 
 

@@ -19,8 +19,9 @@ from urllib.request import Request, urlopen
 from filelock import FileLock
 from rich.progress import wrap_file
 
-from fcl_bench.errors import UserError
+from fcl_bench.errors import ConfigError, UserError
 
+DEFAULT = Path("data")  # what data_dir is if it is not set; a download creates this folder, but no other one
 ATTEMPTS = 5
 PAUSE = 1.0  # seconds before the second attempt, doubled for each further one
 TIMEOUT = 30.0  # seconds without a byte until a connection counts as dropped
@@ -36,14 +37,23 @@ class Source:
 
     def places(self, data_dir: Path) -> tuple[Path, ...]:
         """Where :meth:`find` looks, whether anything is there or not."""
-        forms = [form.rstrip("/") for form in self.accepts]
-        return tuple(path for form in forms for path in (sorted(data_dir.glob(form)) or [data_dir / form]))
+        paths: list[Path] = []
+        for form in self.accepts:
+            name = form.rstrip("/")
+            paths += sorted(data_dir.glob(name)) or [data_dir / name]
+        return tuple(paths)
 
     def find(self, data_dir: Path, download: bool) -> Path:
         """The first accepted form in ``data_dir``, else the archive, downloaded to there."""
+        if not data_dir.is_dir() and data_dir != DEFAULT:
+            raise ConfigError(
+                f"There is no folder {data_dir.absolute()}: set data_dir to where the data are, "
+                "or create this folder to have them downloaded to it."
+            )
         for form in self.accepts:
-            if found := sorted(path for path in data_dir.glob(form.rstrip("/")) if path.is_dir() == form.endswith("/")):
-                return found[0]
+            for path in sorted(data_dir.glob(form.rstrip("/"))):
+                if path.is_dir() == form.endswith("/"):
+                    return path
         problem = f"downloads are off (dataset.download=false; it is published at {self.url})"
         if download:
             try:

@@ -14,7 +14,7 @@ import pytest
 
 from fcl_bench.data import download
 from fcl_bench.data.download import Source, fetch, verify
-from fcl_bench.errors import UserError
+from fcl_bench.errors import ConfigError, UserError
 
 BODY = bytes(range(256)) * 1000
 MD5 = hashlib.md5(BODY).hexdigest()
@@ -180,6 +180,30 @@ def test_offline_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, allowe
         SOURCE.find(Path("data"), download=allowed)
     for part in (f"{tmp_path}/data", ", ".join(SOURCE.accepts), SOURCE.url):
         assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+@pytest.mark.parametrize("name", ["nope", "a/data"])
+def test_a_data_dir_that_does_not_exist_is_not_created(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, allowed: bool
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for data_dir in (Path(name), tmp_path / name):
+        with pytest.raises(ConfigError) as caught:
+            SOURCE.find(data_dir, download=allowed)
+        assert str(caught.value) == (
+            f"There is no folder {tmp_path / name}: set data_dir to where the data are, "
+            "or create this folder to have them downloaded to it."
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_the_default_data_dir_is_created_for_a_download(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    source = Source(server.url, MD5, ("file",))
+    assert source.find(Path("data"), download=True).read_bytes() == BODY
 
 
 def test_find_prefers_the_first_form_and_tells_folders_from_files(tmp_path: Path) -> None:

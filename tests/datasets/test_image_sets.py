@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from fcl_bench.data.download import Source
-from fcl_bench.dataset import Dataset, Samples
+from fcl_bench.dataset import Dataset, Half
 from fcl_bench.datasets import imagenet_r as imagenet_r_module
 from fcl_bench.datasets import tiny_imagenet as tiny_imagenet_module
 from fcl_bench.datasets.image_folder import image_folder
@@ -26,7 +26,7 @@ def save(path: Path, level: int, size: tuple[int, int] = (6, 6), mode: str = "RG
     Image.new("L", size, level).convert(mode).save(path)
 
 
-def levels(samples: Samples) -> dict[int, int]:
+def levels(samples: Half) -> dict[int, int]:
     """The label of each sample by its grey level."""
     images = samples.read(np.arange(len(samples.labels)))
     return {int(image[0, 0, 0]): int(label) for image, label in zip(images, samples.labels, strict=True)}
@@ -108,6 +108,7 @@ def renditions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_imagenet_r_downloads_unpacks_and_splits(renditions: Path, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
     dataset = imagenet_r("imagenet_r", tmp_path / "data", download=True)
     assert dataset.classes == ("n00", "n01", "n02")
     assert np.bincount(dataset.train.labels).tolist() == [4, 8, 12]
