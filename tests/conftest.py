@@ -126,7 +126,8 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
         if name != "fcl_bench":
             (copy / "fcl_bench" / name).symlink_to(copy / name)
-    (copy / "tests").mkdir()
+    for name in ("methods", "cli"):
+        (copy / "tests" / name).mkdir(parents=True)
     for name in ("pyproject.toml", "tests/conftest.py"):
         shutil.copy(ROOT / name, copy / name)
     return copy

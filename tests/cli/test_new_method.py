@@ -8,7 +8,7 @@ from conftest import command, contents, run_in
 from fcl_bench.cli.new_method import new_method
 from fcl_bench.errors import UserError
 
-PLACES = ("methods/{}.py", "configs/method/{}.yaml", "tests/test_{}.py")
+PLACES = ("methods/{}.py", "configs/method/{}.yaml", "tests/methods/test_{}.py")
 
 
 def test_three_files_and_what_to_do_next(checkout: Path) -> None:
@@ -29,7 +29,7 @@ def test_three_files_and_what_to_do_next(checkout: Path) -> None:
 
 def test_the_new_method_passes_its_test_and_is_listed(checkout: Path) -> None:
     command("new-method", "some_name", "--root", str(checkout))
-    done = run_in(checkout, "pytest", "tests/test_some_name.py")
+    done = run_in(checkout, "pytest", "tests/methods/test_some_name.py")
     assert (done.returncode, "2 passed" in done.stdout) == (0, True), done.stdout
     listed = run_in(checkout, "fcl_bench", "list")
     assert "  some_name              SomeName: federated averaging, to begin with\n" in listed.stdout
@@ -52,11 +52,11 @@ def test_a_name_must_be_in_snake_case(checkout: Path, name: str) -> None:
         ("afcl", "is taken, see python -m fcl_bench list; choose another."),
         ("client", "is taken: its class Client has a namesake; choose another."),
         ("cross_entropy", "is taken: its class CrossEntropy has a namesake; choose another."),
-        ("mine", "is taken: {}/tests/test_mine.py exists; choose another."),
+        ("mine", "is taken: {}/tests/cli/test_mine.py exists; choose another."),
     ],
 )
 def test_a_taken_name_is_refused_and_nothing_is_written(checkout: Path, name: str, reason: str) -> None:
-    (checkout / "tests" / "test_mine.py").write_text("mine = True\n")
+    (checkout / "tests" / "cli" / "test_mine.py").write_text("mine = True\n")
     before = contents(checkout)
     refused = command("new-method", name, "--root", str(checkout))
     assert (refused.code, refused.err) == (2, f"fcl_bench: The name '{name}' {reason.format(checkout)}\n")
@@ -66,7 +66,7 @@ def test_a_taken_name_is_refused_and_nothing_is_written(checkout: Path, name: st
 def test_nothing_is_left_behind_by_a_failure(checkout: Path) -> None:
     (checkout / "tests").rename(checkout / "elsewhere")
     before = contents(checkout)
-    with pytest.raises(UserError, match=r"Cannot write to \S+/tests: No such file or directory; .* --root= "):
+    with pytest.raises(UserError, match=r"Cannot write to \S+/tests/methods: No such file or directory; .* --root= "):
         new_method("my_method", checkout)
     assert contents(checkout) == before
 
