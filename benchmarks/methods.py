@@ -18,7 +18,7 @@ from torch.nn.functional import normalize
 from benchmarks import plain, plain_replay
 from benchmarks.harness import learn_task, make_world
 from benchmarks.measure import Row, best
-from benchmarks.plain import HEAD, Second
+from benchmarks.plain import HEAD, Second, weights_of
 from fcl_bench.federation import Meter
 from fcl_bench.method import Method
 from fcl_bench.methods.fedicarl import herded
@@ -38,10 +38,10 @@ METHODS: dict[str, tuple[Reference, Learned]] = {
     "fedewc": (plain.fedewc, lambda state, memory: tuple(state.importance[name] for name in HEAD)),
     "fedicarl": (
         plain_replay.fedicarl,
-        lambda state, memory: (*tensors(memory["exemplars"]), normalize(state.means.totals).T),
+        lambda state, memory: (*fields_of(memory["exemplars"]), normalize(state.means.totals).T),
     ),
-    "fedavg_er": (plain_replay.fedavg_er, lambda state, memory: tensors(memory["buffer"])),
-    "derpp": (plain_replay.derpp, lambda state, memory: tensors(memory["buffer"])),
+    "fedavg_er": (plain_replay.fedavg_er, lambda state, memory: tuple(memory["buffer"].columns.values())),
+    "derpp": (plain_replay.derpp, lambda state, memory: tuple(memory["buffer"].columns.values())),
 }
 
 
@@ -102,12 +102,12 @@ def check_equal(name: str, world: World) -> None:
     expected = by_hand(name, begun(world, state, dict(memories[0])))
     state = learn_task(world, method, state, 1, memories, Meter())
     _, learned = METHODS[name]
-    found = *(state.weights[part] for part in HEAD), *learned(state, memories[0])
+    found = *(weights_of(state)[part] for part in HEAD), *learned(state, memories[0])
     for one, two in zip(found, expected, strict=True):
         torch.testing.assert_close(one, two.detach(), rtol=1e-4, atol=1e-5)
 
 
-def tensors(kept: Any) -> tuple[Tensor, ...]:
+def fields_of(kept: Any) -> tuple[Tensor, ...]:
     """The fields of a dataclass."""
     return tuple(getattr(kept, field.name) for field in fields(kept))
 

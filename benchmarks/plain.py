@@ -1,11 +1,12 @@
 """A second task of each method as anyone would write it by hand: one client, a linear head, tensors in memory.
 
-No messages, no averaging, no traffic. Random numbers are drawn in the order of the harness and from its seeds, so that
-both end with the same weights. Methods that keep samples are in :mod:`benchmarks.plain_replay`.
+No messages, no averaging, no traffic; samples are put in order once per epoch, and batches are slices of that. Random
+numbers are drawn in the order of the harness and from its seeds, so that both end with the same weights. Methods that
+keep samples are in :mod:`benchmarks.plain_replay`.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from types import SimpleNamespace
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, one_hot
 
+from fcl_bench import StateDict
 from fcl_bench.seeds import derive
 
 HEAD = ("head.weight", "head.bias")
@@ -34,9 +36,14 @@ class Second:
     memory: dict[str, Any]  # of its only client
 
     @cached_property
+    def weights(self) -> StateDict:
+        """The model after the first task."""
+        return weights_of(self.state)
+
+    @cached_property
     def known(self) -> int:
         """Classes of the first task."""
-        return len(self.state.weights["head.bias"])
+        return len(self.weights["head.bias"])
 
     @cached_property
     def first(self) -> int:
@@ -45,21 +52,21 @@ class Second:
 
     def head(self) -> nn.Linear:
         """That of the first task, with new rows for new classes."""
-        old = self.state.weights["head.weight"]
+        old = self.weights["head.weight"]
         bound = math.sqrt(3 / old.shape[1])
         head = nn.Linear(old.shape[1], self.classes)
         torch.manual_seed(derive(self.seed, "server", 1))
         with torch.no_grad():
             rows = old.new_empty(self.classes - self.known, old.shape[1]).uniform_(-bound, bound)
             head.weight.copy_(torch.cat([old, rows]))
-            head.bias.zero_()[: self.known] = self.state.weights["head.bias"]
+            head.bias.zero_()[: self.known] = self.weights["head.bias"]
         return head
 
     def teacher(self) -> nn.Linear:
         """The head of the first task, frozen."""
         teacher = nn.Linear(self.inputs.shape[1], self.known).requires_grad_(False)
-        teacher.weight.copy_(self.state.weights["head.weight"])
-        teacher.bias.copy_(self.state.weights["head.bias"])
+        teacher.weight.copy_(self.weights["head.weight"])
+        teacher.bias.copy_(self.weights["head.bias"])
         return teacher
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
@@ -78,15 +85,26 @@ class Second:
         torch.manual_seed(derive(self.seed, 1, exchange, 0))
 
 
+def weights_of(state: Any) -> StateDict:
+    """The model in the state of a method, which may be all of it."""
+    return state if isinstance(state, dict) else state.weights
+
+
+def ready_batches(inputs: Tensor, labels: Tensor, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """The batches of an epoch in random order, as slices of one copy."""
+    order = torch.randperm(len(labels))
+    return zip(inputs[order].split(batch_size), labels[order].split(batch_size), strict=True)
+
+
 def fit(second: Second, head: nn.Linear, loss: Loss, inputs: Tensor, labels: Tensor, exchange: int) -> None:
     """The loop of every method that has momentum."""
     settings = second.settings
     optimizer = torch.optim.SGD(head.parameters(), lr=settings.lr, momentum=0.9, weight_decay=5e-4)
     second.draw(exchange)
     for _ in range(settings.epochs):
-        for positions in torch.randperm(len(labels)).split(settings.batch_size):
+        for some, their_labels in ready_batches(inputs, labels, settings.batch_size):
             optimizer.zero_grad()
-            loss(inputs[positions], labels[positions]).backward()
+            loss(some, their_labels).backward()
             optimizer.step()
 
 
@@ -114,9 +132,9 @@ def scaffold(second: Second) -> tuple[Tensor, ...]:
     second.draw(0)
     steps = 0
     for _ in range(settings.epochs):
-        for positions in torch.randperm(len(second.labels)).split(settings.batch_size):
+        for inputs, labels in ready_batches(second.inputs, second.labels, settings.batch_size):
             optimizer.zero_grad()
-            second.cross_entropy(head(second.inputs[positions]), second.labels[positions]).backward()
+            second.cross_entropy(head(inputs), labels).backward()
             for value, correction in zip(head.parameters(), corrections, strict=True):
                 value.grad += correction
             optimizer.step()
@@ -148,7 +166,7 @@ def fedlwf(second: Second) -> tuple[Tensor, ...]:
 def fedewc(second: Second) -> tuple[Tensor, ...]:
     """Ends with the Fisher information of both tasks."""
     head, known, settings, labels = second.head(), second.known, second.settings, second.labels
-    anchor = [second.state.weights[name] for name in HEAD]
+    anchor = [second.weights[name] for name in HEAD]
     importance = [second.state.importance[name] for name in HEAD]
     stiffness = [(settings.penalty * value).clamp(max=1 / settings.lr) for value in importance]
 

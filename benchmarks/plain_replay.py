@@ -9,13 +9,16 @@ from benchmarks.plain import Second, fit
 
 def fedicarl(second: Second) -> tuple[Tensor, ...]:
     """Ends with the exemplars and the class means of their features."""
-    head, teacher, old = second.head(), second.teacher(), second.memory["exemplars"]
+    head = second.head()
+    teacher = second.teacher()
+    old = second.memory["exemplars"]
 
     def loss(inputs: Tensor, labels: Tensor) -> Tensor:
         logits = head(inputs)
         return cross_entropy(logits, labels) + second.distilled(logits, teacher, inputs)
 
-    inputs, labels = torch.cat([second.inputs, old.inputs]), torch.cat([second.labels, old.labels])
+    inputs = torch.cat([second.inputs, old.inputs])
+    labels = torch.cat([second.labels, old.labels])
     fit(second, head, loss, inputs, labels, exchange=1)
 
     share = (second.settings.memory_size or 300) // second.classes
@@ -31,7 +34,9 @@ def fedicarl(second: Second) -> tuple[Tensor, ...]:
 
 def herded(features: Tensor, number: int) -> Tensor:
     """The rows that bring the mean of those chosen so far nearest to the mean of all, one after the other."""
-    goal, total, lengths = features.mean(dim=0), torch.zeros(features.shape[1]).double(), (features**2).sum(dim=1)
+    goal = features.mean(dim=0)
+    total = torch.zeros_like(goal)
+    lengths = (features**2).sum(dim=1)
     chosen = list[int]()
     for count in range(1, number + 1):
         gain = 2 * features @ (count * goal - total) - lengths
@@ -43,40 +48,50 @@ def herded(features: Tensor, number: int) -> Tensor:
 
 def fedavg_er(second: Second) -> tuple[Tensor, ...]:
     """Ends with the buffer."""
-    head, buffer, settings = second.head(), second.memory["buffer"], second.settings
+    head = second.head()
+    buffer = second.memory["buffer"]
+    settings = second.settings
 
     def loss(inputs: Tensor, labels: Tensor) -> Tensor:
-        drawn = torch.randint(len(buffer.labels), (len(labels),))
-        old = cross_entropy(head(buffer.inputs[drawn]), buffer.labels[drawn])
+        drawn = torch.randint(len(buffer), (len(labels),))
+        old = cross_entropy(head(buffer["inputs"][drawn]), buffer["labels"][drawn])
         return (cross_entropy(head(inputs), labels) + old) / 2
 
     fit(second, head, loss, second.inputs, second.labels, exchange=0)
     second.draw(1)
-    inputs, labels = buffer.inputs.clone(), buffer.labels.clone()
-    for slot, position in replaced(settings.memory_size, second.memory["seen"], len(second.labels)):
-        inputs[slot], labels[slot] = second.inputs[position], second.labels[position]
+    inputs = buffer["inputs"].clone()
+    labels = buffer["labels"].clone()
+    for slot, position in replaced(settings.memory_size, buffer.seen, len(second.labels)):
+        inputs[slot] = second.inputs[position]
+        labels[slot] = second.labels[position]
     return head.weight, head.bias, inputs, labels
 
 
 def derpp(second: Second) -> tuple[Tensor, ...]:
     """Ends with the buffer and the logits in it."""
-    head, buffer, settings = second.head(), second.memory["buffer"], second.settings
+    head = second.head()
+    buffer = second.memory["buffer"]
+    settings = second.settings
 
     def loss(inputs: Tensor, labels: Tensor) -> Tensor:
-        first, other = torch.randint(len(buffer.labels), (2, len(labels)))
-        dark = mse_loss(head(buffer.inputs[first])[:, : second.known], buffer.logits[first])
-        labelled = cross_entropy(head(buffer.inputs[other]), buffer.labels[other])
+        first, other = torch.randint(len(buffer), (2, len(labels)))
+        dark = mse_loss(head(buffer["inputs"][first])[:, : second.known], buffer["logits"][first])
+        labelled = cross_entropy(head(buffer["inputs"][other]), buffer["labels"][other])
         return cross_entropy(head(inputs), labels) + settings.beta * labelled + settings.alpha * dark
 
     fit(second, head, loss, second.inputs, second.labels, exchange=0)
     second.draw(1)
     with torch.no_grad():
         now = head(second.inputs)
-    inputs, labels, known = buffer.inputs.clone(), buffer.labels.clone(), buffer.known.clone()
-    logits = pad(buffer.logits, (0, second.classes - second.known))
-    for slot, position in replaced(settings.memory_size, second.memory["seen"], len(second.labels)):
-        inputs[slot], labels[slot] = second.inputs[position], second.labels[position]
-        logits[slot], known[slot] = now[position], second.classes
+    inputs = buffer["inputs"].clone()
+    labels = buffer["labels"].clone()
+    known = buffer["known"].clone()
+    logits = pad(buffer["logits"], (0, second.classes - second.known))
+    for slot, position in replaced(settings.memory_size, buffer.seen, len(second.labels)):
+        inputs[slot] = second.inputs[position]
+        labels[slot] = second.labels[position]
+        logits[slot] = now[position]
+        known[slot] = second.classes
     return head.weight, head.bias, inputs, labels, logits, known
 
 

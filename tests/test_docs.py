@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from conftest import TINY, run_in
 
+import fcl_bench
 from fcl_bench import check_method
 
 ROOT = Path(__file__).parents[1]
@@ -57,3 +58,13 @@ def test_the_closed_form_method_holds_the_contract(tmp_path: Path, monkeypatch: 
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_toolbox_is_listed_and_is_all_that_methods_need() -> None:
+    table = TUTORIAL.partition("## The toolbox")[2].partition("`FederatedAveraging(backbone")[0]
+    listed = set(re.findall(r"`(\w+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
+    assert listed == set(fcl_bench.__all__)
+    for name in listed:
+        exec(f"from fcl_bench import {name}")
+    for method in (ROOT / "methods").glob("*.py"):
+        assert "from fcl_bench." not in method.read_text(), f"{method.name} imports from inside fcl_bench"

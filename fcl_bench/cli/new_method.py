@@ -24,24 +24,32 @@ from typing import Unpack
 
 from torch import nn
 
-from fcl_bench import Backbone, Client, Clients, StateDict, Task, Update, snapshot
-from fcl_bench.averaging import FederatedAveraging, Round, Training
-from fcl_bench.losses import CrossEntropy, Network
+from fcl_bench import (
+    Backbone,
+    Client,
+    Clients,
+    CrossEntropy,
+    FederatedAveraging,
+    Round,
+    StateDict,
+    Task,
+    Training,
+    Update,
+)
 
 
 class CLASS:
     """The state is the global model."""
 
     exemplar_free = True
+    resumes_within_tasks = True
 
     def __init__(self, backbone: Backbone, **training: Unpack[Training]):
-        self.averaging = FederatedAveraging(**training)
-        self.loss = CrossEntropy(Network(backbone), self.averaging.optimizer)
-        self.start = snapshot(self.loss.network)
+        self.averaging = FederatedAveraging(backbone, training, CrossEntropy)
 
     def init(self) -> StateDict:
         """The backbone's own weights and a head without rows."""
-        return self.start
+        return self.averaging.start
 
     def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """At the server: the mean of what clients train, round after round."""
@@ -49,12 +57,11 @@ class CLASS:
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: a few epochs on its own data."""
-        weights = self.averaging.train(self.loss, client.data, client.data.labels, received)
-        return Update(weights, len(client.data))
+        return self.averaging.train(client.data, received)
 
     def classifier(self, state: StateDict) -> nn.Module:
         """The global model."""
-        return self.loss.network.loaded(state).eval()
+        return self.averaging.classifier(state)
 '''
 
 YAML = """# CLASS: federated averaging, to begin with
@@ -64,8 +71,7 @@ _target_: fcl_bench.methods.NAME.CLASS
 
 TEST = """from types import SimpleNamespace
 
-from fcl_bench import Backbone, Update, check_method
-from fcl_bench.checks import configured
+from fcl_bench import Backbone, Task, Update, check_method, configured
 
 METHOD = configured(("method=NAME",))
 
@@ -78,7 +84,8 @@ def test_every_round_takes_the_mean():
     def replies(train, received):  # two clients, of 1 and 3 samples, that add 0 and 4 to every weight
         return [Update({key: value + 4 * n for key, value in received.weights.items()}, 1 + 2 * n) for n in (0, 1)]
 
-    task, method = SimpleNamespace(seen=2, classes=(0, 1)), METHOD(Backbone(features=3))
+    method = METHOD(Backbone(features=3))
+    task = Task(index=0, registrations=(), known=(), new=(0, 1), seen=2)
     states = list(method.learn(method.init(), task, SimpleNamespace(map=replies)))
     assert [state["head.bias"].tolist() for state in states[:2]] == [[3, 3], [6, 6]]
 """
