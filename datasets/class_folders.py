@@ -76,7 +76,7 @@ def divide(samples: ImageFiles, classes: Sequence[str], ratio: float) -> tuple[I
 
 
 def _chosen(samples: ImageFiles, mask: np.ndarray) -> ImageFiles:
-    paths = [samples.paths[i] for i in np.flatnonzero(mask)]
+    paths = [samples.paths[i] for i in np.flatnonzero(mask).tolist()]
     return ImageFiles(samples.files, paths, samples.labels[mask])
 
 

@@ -9,7 +9,8 @@ GROUPS = 32  # at most; the number of the paper on GroupNorm
 
 def cifar_stem(network: nn.Module, name: str) -> None:
     """In place: a fresh 3x3 convolution of stride 1 at the start and no pooling after it, so that 32 pixels stay 32."""
-    first, pool = getattr(network, "conv1", None), getattr(network, "maxpool", None)
+    first = getattr(network, "conv1", None)
+    pool = getattr(network, "maxpool", None)
     if not isinstance(first, nn.Conv2d) or not isinstance(pool, nn.MaxPool2d):
         raise ConfigError(
             f"Expected a ResNet with one first convolution and a max-pool for backbone.stem=cifar, but {name} is built "
@@ -42,8 +43,10 @@ def groups(channels: int) -> int:
     >>> [groups(channels) for channels in (512, 64, 48, 16, 3)]
     [32, 32, 24, 8, 1]
     """
-    fitting = (number for number in range(1, GROUPS + 1) if channels % number == 0 and channels >= 2 * number)
-    return max(fitting, default=1)
+    for number in range(GROUPS, 1, -1):
+        if channels % number == 0 and channels >= 2 * number:
+            return number
+    return 1
 
 
 def _group_norm(norm: nn.BatchNorm2d) -> nn.GroupNorm:
@@ -51,12 +54,13 @@ def _group_norm(norm: nn.BatchNorm2d) -> nn.GroupNorm:
     from timm.layers import BatchNormAct2d, GroupNormAct
 
     channels = norm.num_features
-    made: nn.GroupNorm
+    group_norm: nn.GroupNorm
     if isinstance(norm, BatchNormAct2d):
-        made = GroupNormAct(channels, groups(channels), norm.eps, norm.affine)
-        made.add_module("drop", norm.drop)
-        made.add_module("act", norm.act)
+        group_norm = GroupNormAct(channels, groups(channels), norm.eps, norm.affine)
+        group_norm.add_module("drop", norm.drop)
+        group_norm.add_module("act", norm.act)
     else:
-        made = nn.GroupNorm(groups(channels), channels, norm.eps, norm.affine)
-    made.weight, made.bias = norm.weight, norm.bias
-    return made
+        group_norm = nn.GroupNorm(groups(channels), channels, norm.eps, norm.affine)
+    group_norm.weight = norm.weight
+    group_norm.bias = norm.bias
+    return group_norm

@@ -65,15 +65,18 @@ def _loaded(name: str, weights: str, seed: int, width: int | None) -> nn.Module:
     if weights == "bundled":
         _load(network, _bundled_state(network), "The bundled file", name)
     elif weights != "none":
-        heads = card.classifier if isinstance(card.classifier, tuple) else (card.classifier,)
-        ignored = tuple(f"{head}." for head in heads if head)
-        state = {key: value for key, value in read_state(Path(weights)).items() if not key.startswith(ignored)}
-        _load(network, state, weights, name)
+        _load(network, _without_classifier(read_state(Path(weights)), card), weights, name)
     return network
 
 
+def _without_classifier(state: dict[str, Tensor], card: Any) -> dict[str, Tensor]:
+    heads = card.classifier if isinstance(card.classifier, tuple) else (card.classifier,)
+    prefixes = tuple(f"{head}." for head in heads if head)
+    return {key: value for key, value in state.items() if not key.startswith(prefixes)}
+
+
 def weight_files(name: str, weights: str) -> tuple[Path, ...] | None:
-    """The files that weights come from, beside those of packages of one version; None where they are not known."""
+    """The files that weights come from, other than those of installed packages; None where they are not known."""
     if weights in ("none", "bundled"):
         return ()
     if weights != "pretrained":
@@ -113,15 +116,16 @@ def read_state(path: Path) -> dict[str, Tensor]:
 
 def digest(network: nn.Module) -> str:
     """SHA-256 over the names and bytes of all weights and buffers."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     for key, value in network.state_dict().items():
-        found.update(key.encode())
-        found.update(value.reshape(-1).view(torch.uint8).numpy().data)
-    return found.hexdigest()
+        data = value.reshape(-1).view(torch.uint8)
+        sha256.update(key.encode())
+        sha256.update(data.numpy().data)
+    return sha256.hexdigest()
 
 
 def _channels(name: str, width: int | None) -> tuple[int, ...] | None:
-    """Of the four stages of a ResNet; None, which timm takes for "not given", where they are to stay as they are."""
+    """How many channels each of the four stages of a ResNet has; None, "not given" to timm, leaves them as they are."""
     if width is None:
         return None
     from timm.models import is_model_in_modules
@@ -176,7 +180,10 @@ def _load(network: nn.Module, state: dict[str, Tensor], source: str, name: str) 
     missing = [key for key in wanted if key not in state and not key.endswith("num_batches_tracked")]
     unexpected = [key for key in state if key not in wanted]
     reshaped = [key for key in wanted if key in state and state[key].shape != wanted[key].shape]
-    found = {"missing": missing, "unexpected": unexpected, "of another shape": reshaped}
-    if problems := [f"{len(keys)} {kind}, first {keys[0]}" for kind, keys in found.items() if keys]:
+    problems = []
+    for kind, keys in (("missing", missing), ("unexpected", unexpected), ("of another shape", reshaped)):
+        if keys:
+            problems.append(f"{len(keys)} {kind}, first {keys[0]}")
+    if problems:
         raise UserError(f"{source} does not fit backbone.name={name}; tensors: {'; '.join(problems)}.")
     network.load_state_dict(state, strict=False)

@@ -1,4 +1,4 @@
-"""Arrays on disk that are computed once, chunk by chunk, and survive kills, damage and company.
+"""Arrays on disk that are computed once, chunk by chunk; kills, damage and several processes at once do no harm.
 
 An entry is a folder with ``data.bin`` (the rows, one after another), ``checksums.bin`` (one number per chunk of rows: 0
 where it was never written, else 2**32 + its CRC-32, written after the chunk itself) and ``meta.json`` (what it is).
@@ -6,6 +6,7 @@ where it was never written, else 2**32 + its CRC-32, written after the chunk its
 
 import json
 import logging
+import math
 import os
 import shutil
 import time
@@ -59,8 +60,9 @@ class Entry:
     def checksums(self) -> np.ndarray:
         """One number per chunk; a file that lost its end lost the chunks there."""
         known = np.fromfile(self.folder / "checksums.bin", np.uint64)
-        chunks = -(-self.shape[0] // CHUNK)
-        return np.pad(known[:chunks], (0, max(0, chunks - len(known))))
+        chunks = _chunks(self.shape[0])
+        lost = max(0, chunks - len(known))
+        return np.pad(known[:chunks], (0, lost))
 
     @property
     def size(self) -> int:
@@ -79,7 +81,8 @@ class Entry:
 
     def bad_chunks(self) -> list[int]:
         """The chunks that were never written or are not as they were written."""
-        chunk_bytes = CHUNK * int(np.prod(self.shape[1:])) * np.dtype(self.dtype).itemsize
+        row_bytes = math.prod(self.shape[1:]) * np.dtype(self.dtype).itemsize
+        chunk_bytes = CHUNK * row_bytes
         bad = []
         with self.data.open("rb") as file:
             for chunk, checksum in enumerate(self.checksums):
@@ -128,7 +131,7 @@ def entries(cache_dir: Path) -> list[Entry]:
 
 
 def clear(chosen: Iterable[Entry]) -> list[Entry]:
-    """Remove entries and tell which; one that is being filled is left alone."""
+    """Remove entries and return those that are gone; one that is being filled stays."""
     removed = []
     for entry in chosen:
         with writing_to(entry.folder.parent, "cache_dir"):
@@ -143,14 +146,15 @@ def clear(chosen: Iterable[Entry]) -> list[Entry]:
 
 def _fill(folder: Path, label: Label, rows: int, compute: Compute, progress: Progress) -> Entry:
     entry = _read(folder)
-    chunks = -(-rows // CHUNK)
+    chunks = _chunks(rows)
     todo = entry.bad_chunks() if entry else list(range(chunks))
     if entry and (damaged := np.count_nonzero(entry.checksums[todo])):
         log.warning("%s is damaged: %d of its %d parts are computed again.", entry.data, damaged, chunks)
-    done = rows - sum(min(CHUNK, rows - chunk * CHUNK) for chunk in todo)
+    spans = [(chunk * CHUNK, min((chunk + 1) * CHUNK, rows)) for chunk in todo]
+    done = rows - sum(stop - start for start, stop in spans)
     if todo:
         progress(done, rows)
-    with closing(compute((chunk * CHUNK, min((chunk + 1) * CHUNK, rows)) for chunk in todo)) as computed:
+    with closing(compute(spans)) as computed:
         for chunk, values in zip(todo, computed, strict=True):
             with writing_to(folder.parent, "cache_dir"):
                 entry = entry or _create(folder, label, (rows, *values.shape[1:]), values.dtype.name)
@@ -159,6 +163,11 @@ def _fill(folder: Path, label: Label, rows: int, compute: Compute, progress: Pro
             progress(done, rows)
     assert entry is not None  # as there is at least one row
     return entry
+
+
+def _chunks(rows: int) -> int:
+    """How many chunks hold so many rows."""
+    return math.ceil(rows / CHUNK)
 
 
 def _read(folder: Path) -> Entry | None:

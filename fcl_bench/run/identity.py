@@ -11,10 +11,10 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
-from importlib.util import find_spec
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +38,7 @@ JUST_NOW = 2 * 10**9  # nanoseconds: file systems with coarse clocks do not tell
 
 def content_identity(dataset: "Dataset", stream: "Stream", backbone: "BackboneSource") -> str:
     """A hash of all contents that a result depends on besides the configuration."""
-    contents = (dataset.fingerprint, stream.hash, backbone.identity())
-    return hashlib.sha256(json.dumps(contents, sort_keys=True).encode()).hexdigest()[:16]
+    return _hash([dataset.fingerprint, stream.hash, backbone.identity()])[:16]
 
 
 def content_files(dataset: "Dataset", backbone: "BackboneSource", manifest: Path | None) -> tuple[Path, ...] | None:
@@ -67,16 +66,17 @@ def lookup(config: DictConfig, states: FileStates | None = None) -> str | None:
         return None
 
 
-def store(config: DictConfig, inputs: str, files: Iterable[Path] | None, since: int) -> None:
-    """Keep the identity of contents that were read from ``files`` after ``since`` (nanoseconds).
+def store(config: DictConfig, inputs: str, sources: Iterable[Path] | None, since: int) -> None:
+    """Keep the identity of contents that were read from ``sources`` after ``since`` (nanoseconds).
 
     Nothing is kept where the files are not known, where code of others decides, or where a file may have changed
     while it was read.
     """
-    if files is None or not all(target.startswith(OURS) for target in _targets(config)):
+    targets = [config[group].get("_target_", "") for group in CONTENT_GROUPS]
+    if sources is None or not all(target.startswith(OURS) for target in targets):
         return
     states = FileStates()
-    paths = [str(path.absolute()) for path in files]
+    paths = [str(path.absolute()) for path in sources]
     surroundings = _surroundings(paths, states)
     if any(state.changed > since - JUST_NOW for state in states.values()):
         return
@@ -97,35 +97,31 @@ def _note(config: DictConfig) -> Path:
     folder = Path(config.cache_dir) if config.cache_dir else default_folder()
     settings: Any = OmegaConf.to_container(config, resolve=True)
     settings["resume"] = True  # says nothing about contents
-    text = json.dumps([os.getcwd(), settings], sort_keys=True)
-    return folder / "identities" / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.json"
+    return folder / "identities" / f"{_hash([os.getcwd(), settings])[:32]}.json"
 
 
-def _targets(config: DictConfig) -> Iterator[str]:
-    """What the groups that decide about contents name as their code."""
-    for group in CONTENT_GROUPS:
-        yield config[group].get("_target_", "")
-
-
-def _surroundings(files: list[str], states: FileStates) -> str:
+def _surroundings(paths: list[str], states: FileStates) -> str:
     """A hash of all that contents follow from: the code, the packages, and how the files look."""
-    parts = [_code(), _packages(), {path: states[path].digest for path in files}]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+    digests = [states[path].digest for path in paths]
+    return _hash([_code(), _packages(), digests])
 
 
 @cache
 def _code() -> str:
     """A hash of all source files that can take part: those of the harness and of the data sets."""
-    found = hashlib.sha256()
-    data_sets = find_spec("fcl_bench.datasets")
-    assert data_sets is not None
-    for folder in (Path(__file__).parents[1], *map(Path, data_sets.submodule_search_locations or ())):
+    folders = [Path(__file__).parents[1], Path(str(files("fcl_bench.datasets")))]
+    sources: list[str] = []
+    for folder in folders:
         for file in sorted(folder.rglob("*.py")):
-            found.update(f"{file.name}\0{file.read_text()}\0".encode())
-    return found.hexdigest()
+            sources += [file.name, file.read_text()]
+    return _hash(sources)
 
 
 @cache
 def _packages() -> dict[str, str | None]:
     versions = {name: installed(name) for name in (*PACKAGES, *MORE_PACKAGES)}
     return versions | {"python": platform.python_version()}
+
+
+def _hash(content: object) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
