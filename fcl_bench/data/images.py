@@ -25,7 +25,7 @@ SUFFIXES = (".jpg", ".jpeg", ".png", ".bmp", ".webp", ".ppm")
 
 
 class Files(Protocol):
-    """The files below one place; paths are relative to it and use "/"."""
+    """The files of a folder or zip file; paths are relative to it and use "/"."""
 
     @property
     def root(self) -> Path:
