@@ -6,7 +6,9 @@ cross it: a worker opens the memory-mapped file itself, and the system shares it
 
 import os
 import pickle
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from multiprocessing import get_context
 from typing import Any, NoReturn
@@ -37,10 +39,11 @@ class Processes:
         while len(self._workers) < self.workers:
             self._workers.append(Worker(len(self._workers), threads))
         packed = _pickled(site)
-        for worker in self._workers:
-            worker.send("open", packed)
-        for worker in self._workers:
-            worker.receive("while it prepared its clients")
+        with self._all_or_nothing():
+            for worker in self._workers:
+                worker.send("open", packed, sys.path)
+            for worker in self._workers:
+                worker.receive("while it prepared its clients")
 
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
         """See :class:`fcl_bench.transport.Transport`.
@@ -50,13 +53,14 @@ class Processes:
         """
         message = encode(call.message)
         bare = replace(call, message=())
-        for worker in self._workers:
-            own = [client for client in clients if self._home(client) is worker]
-            if own:
-                worker.send("answer", bare, message, own)
-        for client in clients:
-            reply: Reply = self._home(client).receive(f"while client {client} was at {call.function}")
-            yield Answer(client, decode(reply.message), reply.seconds, reply.stored, reply.notes)
+        with self._all_or_nothing():
+            for worker in self._workers:
+                own = [client for client in clients if self._home(client) is worker]
+                if own:
+                    worker.send("answer", bare, message, own)
+            for client in clients:
+                reply: Reply = self._home(client).receive(f"while client {client} was at {call.function}")
+                yield Answer(client, decode(reply.message), reply.seconds, reply.stored, reply.notes)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
@@ -85,6 +89,15 @@ class Processes:
         for worker in self._workers:
             worker.close()
         self._workers = []
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """After a failure nobody knows what is left in the pipes: all workers end, and ``open`` starts new ones."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     def _home(self, client: int) -> "Worker":
         return self._workers[client % len(self._workers)]

@@ -69,8 +69,9 @@ class Server:
         self.pipe = pipe
         self.site: Any = None
 
-    def open(self, site: bytes) -> None:
-        """Make the site."""
+    def open(self, site: bytes, path: list[str]) -> None:
+        """Make the site; ``path`` is where the server finds modules."""
+        sys.path[:] = path
         self.site = pickle.loads(site)()
         self.pipe.send(None)
 

@@ -323,7 +323,7 @@ def test_a_terminal_that_lacks_a_character_shows_another(monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "stdout", terminal)
     monkeypatch.setitem(VERBS, "list", lambda words: print("50 ± 1"))
     assert main(["list"]) == 0
-    assert terminal.buffer.getvalue() == b"50 ? 1\n"  # type: ignore[attr-defined]
+    assert terminal.buffer.getvalue() == b"50 +/- 1\n"  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("verb", VERBS)

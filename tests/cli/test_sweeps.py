@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +209,8 @@ def test_several_processes_give_the_same_records_as_one(
         assert_equal_runs(record, whole[name])
         threads = int(record.result["environment"]["device"].removeprefix("cpu x "))
         assert threads == max(1, joblib.cpu_count() // 2)
-    again = tiny(*words[:-1], *JOBLIB)
+    with chdir(tmp_path):
+        again = tiny(*words[:-1], *JOBLIB)
     assert again.code == 0
     assert [line.endswith("was finished before") for line in told(again)] == [True, True, False]
 

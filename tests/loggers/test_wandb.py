@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -24,6 +25,7 @@ from fcl_bench.config.compose import composed
 from fcl_bench.errors import ConfigError
 from fcl_bench.loggers import wandb as wandb_logger
 from fcl_bench.loggers import wandb_content
+from fcl_bench.methods.finetune import Finetune
 
 QUICK = ("method=finetune", "method.rounds=2", "method.epochs=1", "logger=wandb")
 
@@ -220,13 +222,12 @@ def test_a_resumed_run_goes_on_in_the_same_wandb_run_without_double_rows(
 ) -> None:
     train, calls = "fcl_bench.methods.finetune.Finetune.train", []
 
+    @wraps(Finetune.train)
     def interrupted(*arguments: Any) -> Any:
         calls.append(arguments)
         if len(calls) > 9:  # 2 rounds x 3 clients, then one round and a client of the second task
             raise KeyboardInterrupt
         return whole(*arguments)
-
-    from fcl_bench.methods.finetune import Finetune
 
     whole = Finetune.train
     with monkeypatch.context() as patch:
