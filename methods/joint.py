@@ -62,6 +62,11 @@ class Joint:
                 "Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true: "
                 "set backbone.trainable=false or method.head=sgd."
             )
+        if head == "ridge" and len(backbone.inputs.shape) > 1:
+            raise ConfigError(
+                "Expected clients to hold features for method.head=ridge, but got backbone.clients_hold=images: "
+                "set backbone.clients_hold=features or method.head=sgd."
+            )
         self.exact = head == "ridge"
         self.needs_frozen_backbone = head == "ridge"
         self.head = head

@@ -291,9 +291,8 @@ def test_a_fit_names_its_device(kind):
 def test_an_accelerator_that_is_not_there_is_refused_at_once(kind, accelerator, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
-    with pytest.raises(
-        ConfigError, match=rf"local\.accelerator={accelerator} needs a device that PyTorch does not find"
-    ):
+    complaint = rf"local\.accelerator={accelerator} needs a device that PyTorch does not find"
+    with pytest.raises(ConfigError, match=complaint):
         kind(accelerator=accelerator)
 
 

@@ -183,6 +183,12 @@ class BackboneSource:
         )
         return nn.Sequential(layers) if self.trainable else Frozen(layers)
 
+    def stand_in(self) -> Backbone:
+        """What a method can be built on to see whether its settings go together, before data and weights are read."""
+        if not self.holds_images:
+            return Backbone(features=1)
+        return Backbone(features=1, trainable=self.trainable, inputs=InputSpec((3, 1, 1), torch.uint8, 0, 255))
+
     @torch.no_grad()
     def for_methods(self, sample: Sequence[int]) -> Backbone:
         """The view of a method on this backbone, when ``sample`` is the shape of what clients hold of one sample."""

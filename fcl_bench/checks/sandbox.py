@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fcl_bench.backbone import Backbone
+from fcl_bench.backbone import Backbone, InputSpec
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.learning import beginning, learn
 from fcl_bench.message import decode, encode
@@ -54,9 +54,12 @@ class Sandbox:
 
     def method(self) -> Method:
         """A fresh method, always the same."""
-        network = _little_network if self.trainable else nn.Identity
+        backbone = Backbone(FEATURES)
+        if self.trainable:
+            images = InputSpec((3, SIDE, SIDE), torch.uint8, 0, 255)
+            backbone = Backbone(FEATURES, trainable=True, build=_little_network, inputs=images)
         with seeded(derive(SEED, "init")):
-            return self.make(Backbone(FEATURES, trainable=self.trainable, build=network))
+            return self.make(backbone)
 
     @cached_property
     def plain(self) -> SandboxRun:

@@ -23,7 +23,7 @@ from fcl_bench.config.compose import build, composed, parameters
 from fcl_bench.method import Method, facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
-SHORT = {"rounds": 6, "epochs": 5, "lr": 0.1}
+SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,

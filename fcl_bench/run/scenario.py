@@ -98,14 +98,15 @@ def plan(config: DictConfig) -> Plan:
 
     A method whose settings do not go together says so here, before anything is computed or written.
     """
-    build(config.method, Backbone(features=1, trainable=config.backbone.trainable))
+    source: BackboneSource = build(config.backbone)
+    build(config.method, source.stand_in())
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     settings.pop("input_size", None)  # a hint to the backbone
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
     temporal = build(config.stream)
     spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
-    return Plan(dataset, stream, build(config.backbone), temporal.manifest)
+    return Plan(dataset, stream, source, temporal.manifest)
 
 
 def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progress]) -> Scenario:
