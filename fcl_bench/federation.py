@@ -1,6 +1,7 @@
 """Clients, and the one door to them: ``clients.map(function, message)``.
 
-The harness decides who takes part, names the randomness of every call, and counts what crosses the door.
+The harness decides who takes part in an exchange, and counts the bytes and seconds of it. Calls are seeded where they
+run, in :mod:`fcl_bench.transport.site`.
 """
 
 from collections.abc import Callable, Iterator

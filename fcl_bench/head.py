@@ -1,4 +1,7 @@
-"""Heads: a linear one that grows by a row per registered class, and the float64 ones of closed-form methods."""
+"""Heads: a linear one that grows by a row per registered class, and the float64 ones of closed-form methods.
+
+Which columns of a head are in the softmax is chosen in :mod:`fcl_bench.averaging`.
+"""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""The one learning loop: a method learns a stream, and progress is a value from which it can go on."""
+"""The one learning loop: a method learns a stream task by task. Progress is a value, and learning goes on from it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace

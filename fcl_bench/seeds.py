@@ -1,4 +1,7 @@
-"""One seed, many independent sources of randomness, each derived by name: none depends on how another is used."""
+"""One seed, many independent sources of randomness, each derived by name: none depends on how another is used.
+
+Client calls are seeded in :mod:`fcl_bench.transport.site`, steps of the server in :mod:`fcl_bench.learning`.
+"""
 
 import json
 import random

@@ -1,1 +1,4 @@
-"""The configuration: which choices there are, how Hydra composes them, and what is said about wrong ones."""
+"""The configuration: which choices there are, how Hydra composes them, and what is said about wrong ones.
+
+It builds what a configuration names, but knows nothing of methods, data or runs.
+"""

@@ -1,4 +1,4 @@
-"""The folder of a run, as far as it can be read without anything heavy: whether it is finished, with which result."""
+"""The folder of a run: where it is, and whether the run was finished before. Nothing heavy is imported for that."""
 
 import re
 from pathlib import Path

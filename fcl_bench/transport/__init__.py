@@ -1,7 +1,8 @@
 """How calls reach clients. A transport carries a call to the sites where clients live; it decides nothing else.
 
 A call is plain data, so it can leave the process. A site holds clients: their data, their memories and a method of its
-own. Whatever the transport, the answers are the same to the bit, since each call brings its own seed.
+own. Whatever the transport, the answers are the same to the bit: each client call is seeded by itself, in
+:mod:`fcl_bench.transport.site`.
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""A site in this process: it makes a client out of its data and memory, seeds the call, and runs it."""
+"""Where a client call runs: a site makes the client out of its data and memory, seeds the call, and runs it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
