@@ -1,1 +1,1 @@
-"""The command line: verbs, one run or a sweep, and what a person sees of them. No other package of fcl_bench imports it."""
+"""The command line: verbs, one run or a sweep, and what a person sees of them. No other package imports it."""
