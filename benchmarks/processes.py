@@ -8,6 +8,7 @@ from benchmarks.harness import make_scenario
 from benchmarks.measure import Row
 from benchmarks.memory import anonymous_mb
 from benchmarks.overhead import Idle
+from fcl_bench.config.compose import Maker
 from fcl_bench.learning import beginning, learn
 from fcl_bench.method import Method
 from fcl_bench.run.scenario import MethodSource, Scenario
@@ -67,7 +68,7 @@ def idle_call(folder: str) -> Row:
     """Messages of eight bytes both ways."""
     sizes = ("dataset.train_size=2000", "partition.clients=1000", f"cache_dir={folder}")
     scenario = make_scenario("method=afcl", *ONE_TASK, *FEATURES, *sizes)
-    source = IdleSource({}, scenario.backbone, seed=1)
+    source = IdleSource(Maker({}), scenario.backbone, seed=1)
     scenario.__dict__["method"] = source
     with closing(Processes(WORKERS)) as there:
         seconds = list(rounds(scenario, there))[1:]

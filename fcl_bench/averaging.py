@@ -1,8 +1,8 @@
 """Federated averaging, the piece shared by methods that train: its settings, its rounds, a client's local training.
 
 A method takes the settings as ``**training: Unpack[Training]``, makes a :class:`FederatedAveraging` of them and of its
-loss, and says what a client does in a round. The network with its growing head, the classes in the softmax, the
-learning rate and the classifier are the business of this module.
+loss, and says what a client does in a round. The network with its growing head, the learning rate and the classifier
+are the business of this module; which classes are in the softmax is chosen in :mod:`fcl_bench.softmax`.
 """
 
 import math
@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
-import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor
 
@@ -21,6 +20,7 @@ from fcl_bench.head import grown
 from fcl_bench.local import Fit, Indexable, batch_sizes
 from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 from fcl_bench.message import StateDict, snapshot
+from fcl_bench.softmax import Scope, columns_at_client, columns_for_all
 from fcl_bench.stream import Task
 from fcl_bench.threads import numbers_per_sample, threads_for
 
@@ -44,7 +44,7 @@ class Training(TypedDict):
     lr: PositiveFloat
     lr_end: Annotated[float, Field(ge=0)]
     schedule: Literal["constant", "cosine", "step"]
-    ce_scope: Literal["task", "seen", "local"]
+    ce_scope: Scope
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,8 @@ class FederatedAveraging(Generic[Loss]):
         return Round(weights, self.columns(task), self.rate(number))
 
     def columns(self, task: Task) -> Tensor | None:
-        """The classes in the softmax, ascending; None where each client takes its own."""
-        match self.training["ce_scope"]:
-            case "task":
-                return torch.tensor(sorted(task.classes))
-            case "seen":
-                return torch.arange(task.seen)
-        return None
+        """The classes in the softmax of every client; None where each takes its own."""
+        return columns_for_all(self.training["ce_scope"], task)
 
     def rate(self, number: int) -> float:
         """The learning rate of round ``number`` of a task."""
@@ -116,7 +111,7 @@ class FederatedAveraging(Generic[Loss]):
     def train(self, data: Labelled, received: Round, **attributes: Any) -> Update:
         """At a client: the received weights after local training on ``data``, with these attributes of the loss."""
         fit = self.training["fit"]
-        columns = data.labels.unique() if received.columns is None else received.columns
+        columns = columns_at_client(received.columns, data.labels)
         self.loss.assign(lr=received.lr, columns=columns, **attributes)
         with threads_for(numbers_per_sample(self.loss)):
             self.loss.network.load_state_dict(received.weights)

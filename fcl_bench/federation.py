@@ -1,11 +1,11 @@
 """Clients, and the one door to them: ``clients.map(function, message)``.
 
-The harness decides who takes part in an exchange, and counts the bytes and seconds of it. Calls are seeded where they
-run, in :mod:`fcl_bench.transport.site`.
+The harness decides who takes part in an exchange. What it costs is counted in :mod:`fcl_bench.traffic`; calls are run
+and seeded in :mod:`fcl_bench.transport.site`.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar, overload
 
@@ -15,13 +15,13 @@ from pydantic import Field
 
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
-from fcl_bench.message import size
 from fcl_bench.seeds import generator
 from fcl_bench.stream import Stream, Task
-from fcl_bench.transport import Answer, Call, Memories, Transport
+from fcl_bench.traffic import Exchange, size
+from fcl_bench.transport import Call, Memories, Transport
 from fcl_bench.transport.site import LocalSites
 
-__all__ = ["Client", "Clients", "Exchange", "Federation", "Participation"]
+__all__ = ["Client", "Clients", "Federation", "Participation"]
 
 Message = TypeVar("Message")
 Reply = TypeVar("Reply")
@@ -41,31 +41,6 @@ class Participation:
         asked = random.permutation(clients)[: max(1, round(self.participation * clients))]
         answering = asked[random.random(len(asked)) >= self.dropout]
         return asked, answering if self.arrival == "shuffled" else np.sort(answering)
-
-
-@dataclass
-class Exchange:
-    """The account of one ``clients.map``."""
-
-    task: int
-    exchange: int
-    function: str
-    asked: int
-    answered: int = 0
-    downlink_bytes: int = 0
-    uplink_bytes: int = 0
-    client_seconds: float = 0.0
-    notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
-
-    def add(self, answer: Answer, counts: dict[str, int]) -> None:
-        """Enter one answer; ``counts`` says how many clients have left each note."""
-        self.answered += 1
-        self.uplink_bytes += size(answer.reply, f"the reply of {self.function}")
-        self.client_seconds += answer.seconds
-        for name, value in answer.notes.items():
-            counts[name] = counts.get(name, 0) + 1
-            mean = self.notes.get(name, 0.0)
-            self.notes[name] = mean + (value - mean) / counts[name]
 
 
 class Clients:
@@ -141,12 +116,12 @@ class Clients:
         federation = self._federation
         random = generator(federation.seed, self.task.index, exchange.exchange, "participation")
         asked, answering = federation.participation.draw(len(self), random)
-        exchange.asked = len(asked)
-        exchange.downlink_bytes = len(asked) * size(message)
+        exchange.sent(message, len(asked))
         call = Call(exchange.function, message, federation.seed, self.task.index, exchange.exchange)
-        notes: dict[str, int] = {}
+        counts: dict[str, int] = {}
         for answer in federation.transport.map(call, answering.tolist()):
-            exchange.add(answer, notes)
+            exchange.received(answer.reply, answer.seconds)
+            exchange.noted(answer.notes, counts)
             federation.stored[answer.client] = answer.stored
             federation.on_answer(exchange)
             yield answer.reply

@@ -1,7 +1,4 @@
-"""Heads: a linear one that grows by a row per registered class, and the float64 ones of closed-form methods.
-
-Which columns of a head are in the softmax is chosen in :mod:`fcl_bench.averaging`.
-"""
+"""Heads: a linear one that grows by a row per registered class, and the float64 ones of closed-form methods."""
 
 import math
 from typing import Any
@@ -75,17 +72,3 @@ def grown(weights: StateDict, classes: int, head: str = "head") -> StateDict:
         f"{head}.weight": torch.cat([weight, rows]),
         f"{head}.bias": torch.cat([bias, bias.new_zeros(missing)]),
     }
-
-
-def masked_targets(logits: Tensor, labels: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
-    """Logits of ``columns`` only, and the labels as positions among them, for a softmax over part of the classes.
-
-    ``columns`` must be sorted and contain every label.
-
-    >>> logits, labels = masked_targets(torch.arange(4.0)[None], torch.tensor([3]), torch.tensor([1, 3]))
-    >>> logits, labels
-    (tensor([[1., 3.]]), tensor([1]))
-    """
-    if len(columns) == logits.shape[1]:  # nothing to leave out
-        return logits, labels
-    return logits.index_select(1, columns), torch.searchsorted(columns, labels)

@@ -8,7 +8,7 @@ from typing import Any
 from fcl_bench.errors import UserError
 from fcl_bench.federation import Clients, Federation
 from fcl_bench.registration import Task
-from fcl_bench.seeds import derive, seeded
+from fcl_bench.seeds import seeded, server_step_seed
 
 _END = object()
 
@@ -72,7 +72,7 @@ def _learn_task(method: Any, federation: Federation, task: Task, start: Progress
     states = _states(method, start.state, clients)
     progress = replace(start, task=task.index)
     while True:
-        with seeded(_server_seed(federation.seed, task.index, progress.yielded)):
+        with seeded(server_step_seed(federation.seed, task.index, progress.yielded)):
             meter = _Meter(clients)
             state = next(states, _END)
             clients.finish()
@@ -96,13 +96,6 @@ def _states(method: Any, state: Any, clients: Clients) -> Iterator[Any]:
             "write `yield state` where there is a model worth scoring."
         )
     yield from returned
-
-
-def _server_seed(seed: int, task: int, yielded: int) -> int:
-    """Randomness of the server belongs to a step, so a task that is resumed draws as an uninterrupted one."""
-    if yielded == 0:
-        return derive(seed, "server", task)
-    return derive(seed, "server", task, yielded)
 
 
 class _Meter:

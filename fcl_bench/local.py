@@ -11,16 +11,18 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Annotated, Any, Literal, Protocol
+from functools import cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
-import lightning as L
 import torch
 from pydantic import Field
 from torch import Tensor, nn
 
 from fcl_bench.errors import ConfigError, choices
 from fcl_bench.threads import numbers_per_sample, threads_for
+
+if TYPE_CHECKING:  # it takes seconds to import, and methods in closed form do without
+    import lightning as L
 
 GATHERED = 1 << 25  # bytes of samples that are put in order at a time
 Batch = tuple[Tensor, ...]  # such as inputs and labels, all of one length
@@ -43,11 +45,11 @@ class Fit(Protocol):
         """Where modules are trained."""
         ...
 
-    def __call__(self, module: L.LightningModule, data: Indexable, epochs: int, batch_size: int) -> None:
+    def __call__(self, module: "L.LightningModule", data: Indexable, epochs: int, batch_size: int) -> None:
         """Train ``module`` in place for some epochs over ``data``, with a fresh optimizer."""
         ...
 
-    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+    def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """Train ``module`` in place, a step for every batch as it comes, with a fresh optimizer."""
         ...
 
@@ -106,31 +108,27 @@ class _Settings(ABC):
             f"but got {self.compile}."
         )
 
-    def __call__(self, module: L.LightningModule, data: Indexable, epochs: int, batch_size: int) -> None:
+    def __call__(self, module: "L.LightningModule", data: Indexable, epochs: int, batch_size: int) -> None:
         """See :class:`Fit`."""
         if len(data):
             self.over(module, shuffled(data, epochs, batch_size))
 
     @abstractmethod
-    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+    def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """See :class:`Fit`."""
 
     @property
     def device(self) -> torch.device:
         """See :class:`Fit`."""
-        return self._fabric.device
-
-    @cached_property
-    def _fabric(self) -> L.Fabric:
-        return L.Fabric(accelerator=self.accelerator, devices=1, precision=self.precision)
+        return _fabric(self.accelerator, self.precision).device
 
 
 class FabricFit(_Settings):
     """The default: a plain loop whose device, precision and clipping are Fabric's."""
 
-    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+    def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """See :class:`Fit`. Not ``setup_module``: a Fabric keeps every module that it ever set up alive."""
-        fabric = self._fabric
+        fabric = _fabric(self.accelerator, self.precision)
         fabric.to_device(module)
         _begin(module, self.compile)
         with threads_for(numbers_per_sample(module)), _deterministic(self.deterministic):
@@ -148,8 +146,10 @@ class FabricFit(_Settings):
 class TrainerFit(_Settings):
     """The same loss under a Lightning Trainer, for its callbacks and profilers; slower by milliseconds per fit."""
 
-    def over(self, module: L.LightningModule, batches: Iterable[Batch]) -> None:
+    def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """See :class:`Fit`. A new Trainer each time: a used one would train its next model for no steps at all."""
+        import lightning as L
+
         _begin(module, self.compile)
         with threads_for(numbers_per_sample(module)), _quiet(), _deterministic(self.deterministic):
             trainer = L.Trainer(
@@ -180,6 +180,14 @@ class _OneByOne:
 
     def __len__(self) -> int:
         return sys.maxsize
+
+
+@cache
+def _fabric(accelerator: str, precision: Precision) -> "L.Fabric":
+    """One for all: it keeps nothing of what is trained, and takes 25 ms to make."""
+    import lightning as L
+
+    return L.Fabric(accelerator=accelerator, devices=1, precision=precision)
 
 
 def _begin(module: nn.Module, backend: str | None) -> None:

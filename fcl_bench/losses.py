@@ -1,4 +1,7 @@
-"""Local losses shared by methods, as LightningModules for :mod:`fcl_bench.local`."""
+"""Local losses shared by methods, as LightningModules for :mod:`fcl_bench.local`.
+
+Over which classes a cross-entropy goes is chosen in :mod:`fcl_bench.softmax`.
+"""
 
 from collections.abc import Callable
 from copy import deepcopy
@@ -13,8 +16,9 @@ from torch.optim import Optimizer
 
 from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
-from fcl_bench.head import Head, masked_targets
+from fcl_bench.head import Head
 from fcl_bench.message import StateDict
+from fcl_bench.softmax import masked_targets
 from fcl_bench.threads import numbers_per_sample, threads_for
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound

@@ -1,7 +1,7 @@
-"""Messages: what may travel between server and clients, how large it is, and how it becomes bytes and back.
+"""Messages: what may travel between server and clients, and how it becomes bytes and back.
 
 A message is a tensor, a number, a string, ``None``, or a tuple, dict or frozen dataclass of messages. Nothing else
-travels, so traffic can be measured, a checkpoint is the state itself, and no pickle is ever read.
+travels, so :mod:`fcl_bench.traffic` can measure it, a checkpoint is the state itself, and no pickle is ever read.
 """
 
 import json
@@ -43,21 +43,6 @@ def leaves(message: Any, path: str = "message") -> Iterator[tuple[str, Any]]:
         )
 
 
-def size(message: Any, path: str = "message") -> int:
-    """Bytes of payload: what the tensors hold, 8 for a number, the UTF-8 length of a string.
-
-    >>> size((torch.zeros(3), 1.5, "abc", None))
-    23
-    """
-    return sum(_leaf_size(leaf) for _, leaf in leaves(message, path))
-
-
-def _leaf_size(leaf: Any) -> int:
-    if isinstance(leaf, Tensor):
-        return leaf.nbytes
-    return len(leaf.encode()) if isinstance(leaf, str) else 8 * (leaf is not None)
-
-
 def snapshot(module: nn.Module) -> StateDict:
     """The whole state dict, buffers included, as a message of its own: later training does not reach it."""
     return {name: value.detach().cpu().clone() for name, value in module.state_dict().items()}
@@ -69,7 +54,7 @@ def encode(message: Any, share: bool = False) -> bytes:
     With ``share``, tensors of equal content are stored once, and :func:`decode` gives one tensor for all of them:
     a teacher that a hundred clients keep takes the room of one.
     """
-    size(message)  # refuses what cannot travel
+    _refuse_what_cannot_travel(message)
     tensors = _Shared() if share else _Tensors()
     structure = _pack(message, tensors)
     return save(tensors.by_name, metadata={"message": json.dumps(structure)})
@@ -79,6 +64,11 @@ def decode(data: bytes) -> Any:
     """The message back. Dataclasses are looked up among the modules already imported, so reading imports nothing."""
     header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
     return _unpack(json.loads(header["__metadata__"]["message"]), load(data))
+
+
+def _refuse_what_cannot_travel(message: Any) -> None:
+    for _ in leaves(message):
+        pass
 
 
 class _Tensors:

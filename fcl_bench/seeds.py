@@ -1,6 +1,7 @@
 """One seed, many independent sources of randomness, each derived by name: none depends on how another is used.
 
-Client calls are seeded in :mod:`fcl_bench.transport.site`, steps of the server in :mod:`fcl_bench.learning`.
+A client call is seeded by :func:`client_call_seed` when its site (:mod:`fcl_bench.transport.site`) runs it, a step of
+the server by :func:`server_step_seed`.
 """
 
 import json
@@ -25,6 +26,21 @@ def derive(seed: int, *names: str | int) -> int:
     """
     path = [index(seed), *(name if isinstance(name, str) else index(name) for name in names)]
     return int.from_bytes(blake2b(json.dumps(path).encode(), digest_size=8).digest(), "big") >> 1
+
+
+def client_call_seed(seed: int, task: int, exchange: int, client: int) -> int:
+    """Randomness belongs to the call, so neither the order nor the place of calls matters."""
+    return derive(seed, task, exchange, client)
+
+
+def server_step_seed(seed: int, task: int, yielded: int) -> int:
+    """Randomness of the server belongs to the step that follows ``yielded`` states of a task.
+
+    So a task that is resumed draws as an uninterrupted one.
+    """
+    if yielded == 0:
+        return derive(seed, "server", task)
+    return derive(seed, "server", task, yielded)
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:

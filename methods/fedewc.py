@@ -41,6 +41,7 @@ from fcl_bench import (
     Task,
     Training,
     Update,
+    columns_at_client,
     masked_targets,
     numbers_per_sample,
     outputs,
@@ -151,7 +152,7 @@ class FedEWC:
         if len(client.data) == 0:
             return Curvature({}, 0)
         inputs, labels = client.data.tensors
-        columns = labels.unique() if final.columns is None else final.columns
+        columns = columns_at_client(final.columns, labels)
         network = self.averaging.classifier(final.weights)
         squares = linear_fisher if isinstance(network.backbone, nn.Identity) else sampled_fisher
         device = network.head.bias.device

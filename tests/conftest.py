@@ -1,6 +1,7 @@
 """Fixtures shared by the tests: the command line in this process, on tiny data, and the features of digits."""
 
 import contextlib
+import gc
 import io
 import json
 import os
@@ -18,12 +19,14 @@ import pytest
 import torch
 
 from fcl_bench.__main__ import main
-from fcl_bench.federation import Exchange, Federation, Participation
+from fcl_bench.federation import Federation, Participation
 from fcl_bench.learning import beginning, learn
 from fcl_bench.stream import Stream, make_stream
+from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Transport
 from fcl_bench.transport.in_process import InProcess
 
+gc.freeze()  # collections need not look at what is loaded by now, and every run makes one
 ROOT = Path(__file__).parents[1]
 SEED = 1  # of every course
 TINY = (

@@ -10,9 +10,10 @@ from torch.nn.functional import cross_entropy
 from fcl_bench import local
 from fcl_bench.config.compose import build, composed
 from fcl_bench.errors import ConfigError
-from fcl_bench.head import Head, grown, masked_targets
+from fcl_bench.head import Head, grown
 from fcl_bench.local import FabricFit, TrainerFit, batch_sizes, shuffled
 from fcl_bench.message import snapshot
+from fcl_bench.softmax import masked_targets
 
 
 class Tensors:

@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from fcl_bench.message import decode, encode, leaves, size, snapshot
+from fcl_bench.message import decode, encode, leaves, snapshot
+from fcl_bench.traffic import size
 
 
 @dataclass(frozen=True)

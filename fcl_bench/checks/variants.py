@@ -1,7 +1,6 @@
 """The methods of the configuration as the contract checks them: each choice of their settings, with short training."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
@@ -9,7 +8,6 @@ from hydra.utils import get_class
 from omegaconf import OmegaConf
 
 from fcl_bench.averaging import Training
-from fcl_bench.backbone import Backbone
 from fcl_bench.checks.rules import (
     CHECKS,
     Check,
@@ -19,11 +17,11 @@ from fcl_bench.checks.rules import (
     check_survives_few_clients_and_little_data,
 )
 from fcl_bench.checks.sandbox import Sandbox
-from fcl_bench.config.compose import build, composed, parameters
-from fcl_bench.method import Method, facts
+from fcl_bench.config.compose import Maker, composed, parameters
+from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
-SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}
+SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
@@ -31,23 +29,12 @@ SHARED_SETTING = (  # what a setting of federated averaging, which is tested by 
 )
 
 
-@dataclass(frozen=True)
-class Configured:
-    """Makes the method of a configuration."""
-
-    settings: dict[str, Any]
-
-    def __call__(self, backbone: Backbone) -> Method:
-        """A new method."""
-        return build(OmegaConf.create(self.settings), backbone)
-
-
 @cache
-def configured(*words: str) -> Configured:
+def configured(*words: str) -> Maker:
     """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
     node = composed(*words).method
     settings: Any = OmegaConf.to_container(node, resolve=True)
-    return Configured(settings | {key: value for key, value in SHORT.items() if key in settings})
+    return Maker(settings | {key: value for key, value in SHORT.items() if key in settings})
 
 
 @cache

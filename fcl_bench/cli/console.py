@@ -18,10 +18,10 @@ from fcl_bench.run.environment import changes_since
 from fcl_bench.run.result import Result
 
 if TYPE_CHECKING:  # a finished run is shown without torch
-    from fcl_bench.federation import Exchange
     from fcl_bench.learning import Progress as LearningProgress
     from fcl_bench.run.scenario import Scenario
     from fcl_bench.stream import Task
+    from fcl_bench.traffic import Exchange
 
 HEARTBEAT = 30.0  # seconds between plain lines inside a task
 

@@ -1,4 +1,7 @@
-"""One run, alone or as a part of a sweep, in this process or in another one."""
+"""One run, alone or as a part of a sweep, in this process or in another one.
+
+Whether it was finished before is decided in :mod:`fcl_bench.run.finished_runs`.
+"""
 
 import json
 import shlex
@@ -24,7 +27,7 @@ from fcl_bench.files import write_atomically
 from fcl_bench.loggers import warn_of_unused_logger
 from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.environment import forget_peak_memory
-from fcl_bench.run.folder import find_finished
+from fcl_bench.run.finished_runs import find_finished
 
 
 def carry_out(composed: DictConfig, overrides: Sequence[str], view: View) -> None:

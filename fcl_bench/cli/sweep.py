@@ -32,7 +32,7 @@ from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import writing_to
 from fcl_bench.run.environment import changes_since
-from fcl_bench.run.folder import find_finished
+from fcl_bench.run.finished_runs import find_finished
 
 BASIC = "hydra._internal.core_plugins.basic_"  # where Hydra has its own sweeper and launcher
 PAUSE = 0.5  # seconds between looks at the reports of other processes

@@ -9,6 +9,8 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from pydoc import ErrorDuringImport, locate
 from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
@@ -125,6 +127,25 @@ def build(node: DictConfig, *arguments: Any, **keywords: Any) -> Any:
         if isinstance(error.__cause__, UserError):
             raise error.__cause__ from None
         raise
+
+
+@dataclass(frozen=True)
+class Maker:
+    """Makes what some settings describe, a new one each time; the settings are read and checked only once."""
+
+    settings: dict[str, Any]
+
+    def __call__(self, *arguments: Any) -> Any:
+        """A new object, which shares nothing with those made before."""
+        return copy.deepcopy(self._prototype)(*arguments)
+
+    @cached_property
+    def _prototype(self) -> Callable[..., Any]:
+        return build(OmegaConf.create(self.settings), _partial_=True)
+
+    def __reduce__(self) -> tuple[type["Maker"], tuple[dict[str, Any]]]:
+        """Only the settings travel to other processes."""
+        return Maker, (self.settings,)
 
 
 def _check_node(node: Any, path: str) -> None:

@@ -12,6 +12,7 @@ from fcl_bench.learning import Costs, Progress, beginning, learn
 from fcl_bench.method import facts
 from fcl_bench.run.checkpoint import TaskCosts, first_checkpoint
 from fcl_bench.run.environment import peak_memory_mb
+from fcl_bench.run.finished_runs import finished_result
 from fcl_bench.run.identity import store
 from fcl_bench.run.observer import Observer
 from fcl_bench.run.record import Record
@@ -26,7 +27,7 @@ def run(config: DictConfig, observer: Observer, command: str | None = None) -> R
     planned = plan(config)
     record = Record(config, planned.identity, command)
     store(config, record.identity, planned.files, began)
-    result = record.finished() if config.resume else None
+    result = finished_result(record, record.identity) if config.resume else None
     if result:
         observer.finished_before(result, record.folder)
         return result

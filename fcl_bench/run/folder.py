@@ -1,4 +1,7 @@
-"""The folder of a run: where it is, and whether the run was finished before. Nothing heavy is imported for that."""
+"""The folder of a run: where it is, and whether it belongs to another run. Nothing heavy is imported for that.
+
+Whether the run in it is finished is decided in :mod:`fcl_bench.run.finished_runs`.
+"""
 
 import re
 from pathlib import Path
@@ -6,9 +9,7 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.run_id import method_name, run_id
-from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import UserError
-from fcl_bench.run.identity import lookup
 from fcl_bench.run.result import Result, read_result
 
 
@@ -27,12 +28,6 @@ class RunFolder:
         path = self.folder / "result.json"
         return read_result(path) if path.exists() else None
 
-    def completed(self, identity: str) -> Result | None:
-        """The result, if this very run, with contents of this ``identity``, was completed before."""
-        self.refuse_another_run(identity)
-        result = self.result()
-        return result if result and result["status"] == "complete" else None
-
     def refuse_another_run(self, identity: str) -> None:
         """Raise a :class:`UserError` if the folder was made by another configuration, or from other contents."""
         path = self.folder / "config.yaml"
@@ -48,23 +43,6 @@ class RunFolder:
                 f"{other}: the contents of its data set, weights or stream were not the present ones; "
                 "move it away, or set output_dir= to another folder."
             )
-
-
-def find_finished(config: DictConfig, states: FileStates | None = None) -> tuple[Result, Path] | None:
-    """Result and folder of a run that was completed before, if that is known without a look at data and weights.
-
-    The configuration then needs no check, as it passed one before its contents became known. None says nothing:
-    :func:`fcl_bench.run.experiment.run` looks at the contents.
-    """
-    try:
-        run = RunFolder(config)
-        if config.resume is not True or not (run.folder / "result.json").exists():
-            return None
-        identity = lookup(config, states)
-    except Exception:  # not a valid configuration: its check will say what is wrong
-        return None
-    result = run.completed(identity) if identity else None
-    return (result, run.folder) if result else None
 
 
 def _read_config(path: Path) -> DictConfig:

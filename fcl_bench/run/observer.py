@@ -4,11 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
-from fcl_bench.federation import Exchange
 from fcl_bench.learning import Progress
 from fcl_bench.run.result import Result
 from fcl_bench.run.scenario import Scenario
 from fcl_bench.stream import Task
+from fcl_bench.traffic import Exchange
 
 
 class Observer(Protocol):

@@ -16,7 +16,6 @@ from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.federation import Exchange
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
@@ -24,6 +23,7 @@ from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.result import Result
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
+from fcl_bench.traffic import Exchange
 
 CHECKPOINT_SECONDS = 30.0  # between checkpoints within a task
 
@@ -35,10 +35,6 @@ class Record(RunFolder):
         """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
         super().__init__(config)
         self.identity, self.command = identity, command
-
-    def finished(self) -> Result | None:
-        """The result, if this very run was completed before."""
-        return self.completed(self.identity)
 
     @contextmanager
     def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:

@@ -9,16 +9,17 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.backbone import Backbone, BackboneSource
-from fcl_bench.config.compose import build
+from fcl_bench.config.compose import Maker, build
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
-from fcl_bench.federation import Exchange, Federation
+from fcl_bench.federation import Federation
 from fcl_bench.method import Method
 from fcl_bench.run.identity import content_files, content_identity
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream
+from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Transport
 
 
@@ -26,14 +27,14 @@ from fcl_bench.transport import Transport
 class MethodSource:
     """Makes a fresh method: always the same one, here or in another process."""
 
-    settings: dict[str, Any]
+    make: Maker
     backbone: Backbone
     seed: int
 
     def __call__(self) -> Method:
         """A new object."""
         with seeded(derive(self.seed, "init")):
-            return build(OmegaConf.create(self.settings), self.backbone)
+            return self.make(self.backbone)
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Scenario:
     def method(self) -> MethodSource:
         """What makes the method."""
         settings: Any = OmegaConf.to_container(self.config.method, resolve=True)
-        return MethodSource(settings, self.backbone, self.config.seed)
+        return MethodSource(Maker(settings), self.backbone, self.config.seed)
 
     def federation(
         self,

@@ -10,10 +10,10 @@ from torch import Tensor
 
 from fcl_bench.client import Client, Memory
 from fcl_bench.client_data import ClientData, Rows
-from fcl_bench.message import size
-from fcl_bench.seeds import derive, seeded
+from fcl_bench.seeds import client_call_seed, seeded
 from fcl_bench.stream import Stream
 from fcl_bench.threads import threads_for
+from fcl_bench.traffic import size
 from fcl_bench.transport import Answer, Call, Memories
 
 
@@ -36,7 +36,7 @@ class LocalSite:
         memory = self.kept.setdefault(client, {})
         present = self._client(call.task, client, memory)
         function = getattr(self.method, call.function)
-        with seeded(derive(call.seed, call.task, call.exchange, client)), threads_for(0):
+        with seeded(client_call_seed(call.seed, call.task, call.exchange, client)), threads_for(0):
             start = perf_counter()
             reply = function(present, *call.message)
             seconds = perf_counter() - start

@@ -396,7 +396,7 @@ def test_cache_lists_and_clears(tiny: Command, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
     tiny: Command, tmp_path: Path, output_dir: Path, cache_dir: Path
 ) -> None:
-    words = ("method=finetune", "method.rounds=300", "method.epochs=1")
+    words = ("method=finetune", "method.rounds=40", "method.epochs=1")
     whole = tiny(*words, f"output_dir={output_dir}-whole")
     arguments = [*TINY, "output_dir=runs", f"cache_dir={cache_dir}", *words]
     process = subprocess.Popen(
@@ -404,8 +404,10 @@ def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
     )
     assert process.stdout is not None
     assert any("task  1 of 3" in line for line in process.stdout)  # waits for it
+    process.send_signal(signal.SIGSTOP)  # it must not end before Ctrl-C
     second = tiny(*words)
     process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=60)
     assert (process.returncode, "task  3 of 3" in out) == (130, False)
     assert err == "fcl_bench: Interrupted. Finished tasks are kept: the same command goes on from there.\n"

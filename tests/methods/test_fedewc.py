@@ -11,11 +11,12 @@ from torch import nn
 from torch.nn.functional import cross_entropy
 
 from fcl_bench import Backbone, Network, snapshot
-from fcl_bench.message import encode, size
+from fcl_bench.message import encode
 from fcl_bench.methods.fedewc import Elastic, FedEWC, Global, linear_fisher, sampled_fisher
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import IidClients
 from fcl_bench.temporal import Disjoint
+from fcl_bench.traffic import size
 
 COLUMNS = torch.tensor([0, 2, 3, 5])
 

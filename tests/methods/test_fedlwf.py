@@ -6,11 +6,12 @@ from making import LABELS, accuracy_on_the_first_task, learned, make, room_for_b
 
 from fcl_bench import Backbone
 from fcl_bench.federation import Participation
-from fcl_bench.message import encode, size
+from fcl_bench.message import encode
 from fcl_bench.methods.fedlwf import FedLwF
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import Dirichlet, IidClients
 from fcl_bench.temporal import Disjoint
+from fcl_bench.traffic import size
 
 
 def test_without_distillation_it_is_finetune():

@@ -131,14 +131,14 @@ def test_what_goes_wrong_at_a_client_arrives_and_ends_all_workers(
     assert not transport.process_ids
 
 
-def test_a_run_is_the_same_to_the_bit(tiny: Command, output_dir: Path) -> None:
-    short = ("method=fedicarl", "method.rounds=2", "method.epochs=1")
+@pytest.mark.parametrize("short", [("method=afcl",), ("method=fedicarl", "method.rounds=2", "method.epochs=1")])
+def test_a_run_is_the_same_to_the_bit(tiny: Command, output_dir: Path, short: tuple[str, ...]) -> None:
     here = tiny(*short)
     there = tiny(*short, "transport=processes", "transport.workers=2", f"output_dir={output_dir}-elsewhere")
     assert_equal_runs(here, there)
 
 
-@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_behind(tmp_path: Path, cache_dir: Path, end: signal.Signals) -> None:
     folders = (f"output_dir={tmp_path}", f"cache_dir={cache_dir}")
     words = (*TINY, "method=finetune", "method.rounds=100000", "transport=processes", "transport.workers=2", *folders)

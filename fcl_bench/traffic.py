@@ -1,0 +1,57 @@
+"""Where bytes are counted: the size of a message, and the account of each exchange between server and clients."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+from fcl_bench.message import leaves
+
+
+def size(message: Any, path: str = "message") -> int:
+    """Bytes of payload: what the tensors hold, 8 for a number, the UTF-8 length of a string.
+
+    >>> import torch
+    >>> size((torch.zeros(3), 1.5, "abc", None))
+    23
+    """
+    return sum(_leaf_size(leaf) for _, leaf in leaves(message, path))
+
+
+def _leaf_size(leaf: Any) -> int:
+    if isinstance(leaf, Tensor):
+        return leaf.nbytes
+    return len(leaf.encode()) if isinstance(leaf, str) else 8 * (leaf is not None)
+
+
+@dataclass
+class Exchange:
+    """The account of one ``clients.map``."""
+
+    task: int
+    exchange: int
+    function: str
+    asked: int
+    answered: int = 0
+    downlink_bytes: int = 0
+    uplink_bytes: int = 0
+    client_seconds: float = 0.0
+    notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
+
+    def sent(self, message: Any, clients: int) -> None:
+        """Enter what every asked client receives."""
+        self.asked = clients
+        self.downlink_bytes = clients * size(message)
+
+    def received(self, reply: Any, seconds: float) -> None:
+        """Enter one answer."""
+        self.answered += 1
+        self.uplink_bytes += size(reply, f"the reply of {self.function}")
+        self.client_seconds += seconds
+
+    def noted(self, notes: dict[str, float], counts: dict[str, int]) -> None:
+        """Enter the notes of one client; ``counts`` says how many clients have left each note."""
+        for name, value in notes.items():
+            counts[name] = counts.get(name, 0) + 1
+            mean = self.notes.get(name, 0.0)
+            self.notes[name] = mean + (value - mean) / counts[name]
