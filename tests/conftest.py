@@ -26,7 +26,6 @@ from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Transport
 from fcl_bench.transport.in_process import InProcess
 
-gc.freeze()  # collections need not look at what is loaded by now, and every run makes one
 ROOT = Path(__file__).parents[1]
 SEED = 1  # of every course
 TINY = (
@@ -37,6 +36,11 @@ ACCURACY = {
     *("average_accuracy", "retention", "retention_as_printed", "retention_left_out", "stability", "plasticity"),
     *("forgetting", "backward_transfer", "seen_accuracy", "whole_accuracy", "anytime_accuracy"),
 }
+
+
+def pytest_collection_finish() -> None:
+    """Every run collects garbage, which need not look for it among all that the tests have imported."""
+    gc.freeze()
 
 
 @dataclass(frozen=True)
