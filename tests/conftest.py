@@ -26,6 +26,10 @@ from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Transport
 from fcl_bench.transport.in_process import InProcess
 
+if "PYTEST_XDIST_WORKER" in os.environ:  # the cores are busy: more threads would wait for each other
+    torch.set_num_threads(1)
+    os.environ["OMP_NUM_THREADS"] = "1"  # of processes that tests start
+
 ROOT = Path(__file__).parents[1]
 SEED = 1  # of every course
 TINY = (
@@ -214,11 +218,8 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory, cache_dir: Path) -> Out
     def refuse(*_: object) -> None:
         raise OSError("a test tried to reach the network")
 
-    threads = torch.get_num_threads()
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("digits"))
         patch.setattr("socket.socket.connect", refuse)
-        torch.set_num_threads(1)  # on busy cores two wait for each other most of the time
         done = command("method=afcl", f"cache_dir={cache_dir}")
-        torch.set_num_threads(threads)
         return replace(done, out=done.out.replace("record: ", f"record: {Path.cwd()}/"))

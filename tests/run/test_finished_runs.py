@@ -122,7 +122,7 @@ def test_files_that_changed_while_they_were_read_are_not_trusted(
 def test_what_is_known_of_other_packages_is_not_enough(tmp_path: Path) -> None:
     words = (*TINY, "method=afcl", f"cache_dir={tmp_path}")
     ours = composed(*words)
-    theirs = composed(*words, "partition._target_=test_folder.partition")
+    theirs = composed(*words, "partition._target_=test_finished_runs.partition")
     unknown = composed(*words, "seed=2")
     identity.store(ours, "ours", (), since=0)
     identity.store(theirs, "theirs", (), since=0)
