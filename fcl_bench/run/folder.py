@@ -1,6 +1,7 @@
 """The folder of a run: where it is, and whether it belongs to another run. Nothing heavy is imported for that.
 
-Whether the run in it is finished is decided in :mod:`fcl_bench.run.finished_runs`.
+Whether the run in it is finished is decided in :mod:`fcl_bench.run.finished_runs`; what is in it is written by
+:mod:`fcl_bench.run.record`.
 """
 
 import re

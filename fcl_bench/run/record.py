@@ -1,4 +1,4 @@
-"""The run folder: write, read, resume. Its layout is public; every file appears whole or not at all."""
+"""Where the record of a run is written, read and resumed. Its layout is public; a file appears whole or not at all."""
 
 import io
 import json
