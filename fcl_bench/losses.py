@@ -48,7 +48,12 @@ class Network(nn.Module):
 
 @torch.no_grad()
 def outputs(module: nn.Module, inputs: Tensor, batch_size: int = 256) -> Tensor:
-    """What a module, in the mode it is in, makes of many inputs: in batches on its device, gathered on the CPU."""
+    """What a module, in the mode it is in, makes of many inputs: in batches on its device, gathered on the CPU.
+
+    An identity gives the inputs themselves, not a copy.
+    """
+    if isinstance(module, nn.Identity):
+        return inputs
     device = next((value.device for value in module.parameters()), inputs.device)
     with threads_for(numbers_per_sample(module)):
         return torch.cat([module(part.to(device)).cpu() for part in inputs.split(batch_size)])

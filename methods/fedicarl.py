@@ -167,7 +167,7 @@ class FediCaRL:
         if len(pool) == 0:
             return means
         backbone = self.averaging.classifier(weights).backbone
-        features = outputs(backbone, pool.inputs).double()
+        features = outputs(backbone, pool.inputs).to(torch.float64, copy=True)
         normalize(features, out=features)
         chosen = self.chosen(features, pool.labels, again=new.labels)
         exemplars = Samples(*pool[chosen])
@@ -230,13 +230,12 @@ def herded(features: Tensor, positions: Tensor, number: int) -> Tensor:
     goal = rows.mean(dim=0)
     lengths = rows.square().sum(dim=1)  # (n,)
     total = torch.zeros_like(goal)  # of the chosen rows
-    free = torch.ones(len(rows), dtype=torch.bool)
-    chosen = []
+    chosen: list[int] = []
     for count in range(1, min(number, len(rows)) + 1):
         # The larger the gain of a row, the nearer (total + row) / count is to the goal.
         gain = 2 * rows @ (count * goal - total) - lengths
-        best = int(torch.where(free, gain, -torch.inf).argmax())
+        gain[chosen] = -torch.inf
+        best = int(gain.argmax())
         chosen.append(best)
-        free[best] = False
-        total = total + rows[best]
+        total += rows[best]
     return positions[torch.tensor(chosen, dtype=torch.int64)]

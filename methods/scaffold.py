@@ -70,7 +70,9 @@ class Correct(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """What the loss is scaled by, the corrections are scaled by."""
+        """What the loss is scaled by, the corrections are scaled by; on a CPU it is not, and a pass is saved."""
+        if gradient.is_cpu and gradient == 1:
+            return gradient, None, *ctx.corrections
         corrections = [gradient * correction for correction in ctx.corrections]
         return gradient, None, *corrections
 
