@@ -11,8 +11,9 @@ Deviates: ``variant: corrected`` (default) weighs clients by samples; ``variant:
 mean, and is otherwise the same. In a blurry stream old classes return, which TARGET does not know. ``distil: absent``
 (default) distils only the classes that are absent from the task: the cross-entropy trains the others, and a teacher
 that has seen a handful of their samples would contradict it. ``distil: known`` distils all classes that the teacher
-knows. On disjoint streams the two are the same. A client that was absent when a teacher was sent goes on with the one
-it has, or without.
+knows. On disjoint streams the two are the same. On frozen features with ``ce_scope: task`` the cross-entropy does not
+touch the rows of absent classes; distillation then only holds them against weight decay, and the method is nearly
+Finetune. A client that was absent when a teacher was sent goes on with the one it has, or without.
 """
 
 from collections.abc import Iterator

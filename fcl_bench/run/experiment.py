@@ -67,7 +67,7 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
 
 
 def warn_of_large_steps(scenario: Scenario) -> None:
-    """Say it before training if the learning rate cannot be stable on the features that clients hold."""
+    """Say it before training if the learning rate may be too large for the features that clients hold."""
     sentence = warning(scenario.config, scenario.train)
     if sentence:
         warnings.warn(sentence, stacklevel=2)

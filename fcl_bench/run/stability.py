@@ -6,6 +6,7 @@ momentum is stable on a curvature h for learning rates below 2 (1 + momentum) / 
 
 from omegaconf import DictConfig
 from torch import Generator, Tensor, linspace, randn
+from torch.nn.functional import normalize
 
 from fcl_bench.data.inputs import Inputs
 
@@ -43,13 +44,7 @@ def sampled(train: Inputs) -> Tensor:
 
 def largest_eigenvalue(rows: Tensor) -> float:
     """Of E[x x^T] over the rows, by power iteration: never too large, and too small by little."""
-    rows = rows.double()
-    direction = randn(rows.shape[1], dtype=rows.dtype, generator=Generator().manual_seed(0))
-    eigenvalue = 0.0
+    direction = randn(rows.shape[1], generator=Generator().manual_seed(0))
     for _ in range(STEPS):
-        image = rows.T @ (rows @ direction) / len(rows)
-        eigenvalue = float(image.norm() / direction.norm())
-        if eigenvalue == 0:
-            return 0.0
-        direction = image / image.norm()
-    return eigenvalue
+        direction = rows.T @ (rows @ normalize(direction, dim=0)) / len(rows)
+    return float(direction.norm())

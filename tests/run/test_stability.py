@@ -17,7 +17,7 @@ def test_the_eigenvalue_is_that_of_numpy(mean: float) -> None:
     rows = mean + torch.randn(300, 40, generator=RANDOM) * torch.linspace(0.2, 2, 40)
     expected = np.linalg.eigvalsh(rows.double().numpy().T @ rows.double().numpy() / 300)[-1]
     assert largest_eigenvalue(rows) == pytest.approx(expected, rel=0.05)
-    assert largest_eigenvalue(rows) <= expected * (1 + 1e-12)
+    assert largest_eigenvalue(rows) <= expected * (1 + 1e-5)
     assert largest_eigenvalue(torch.zeros(3, 4)) == 0
 
 
@@ -33,7 +33,7 @@ def test_the_curvature_of_a_softmax_is_at_most_half_of_it() -> None:
 
         hessian = torch.autograd.functional.hessian(loss, torch.zeros(12, dtype=torch.float64))
         largest.append(float(torch.linalg.eigvalsh(hessian)[-1]))
-    half = largest_eigenvalue(rows) / 2
+    half = largest_eigenvalue(rows.float()) / 2
     assert largest[0] < half
     assert largest[1] == pytest.approx(half, rel=1e-3)
 
@@ -42,10 +42,10 @@ def test_the_curvature_of_a_softmax_is_at_most_half_of_it() -> None:
 @pytest.mark.parametrize(("factor", "diverges"), [(0.98, False), (1.02, True)])
 def test_steps_diverge_above_the_limit(momentum: float, factor: float, diverges: bool) -> None:
     curvature = 50.0
-    place = torch.ones(1, requires_grad=True)
+    place = torch.ones(1, dtype=torch.float64, requires_grad=True)
     rate = factor * 2 * (1 + momentum) / curvature
     optimizer = torch.optim.SGD([place], lr=rate, momentum=momentum)
-    for _ in range(1000):
+    for _ in range(300):
         optimizer.zero_grad()
         (curvature * place.square().sum() / 2).backward()
         optimizer.step()
