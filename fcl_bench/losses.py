@@ -25,19 +25,25 @@ OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything b
 
 
 class Network(nn.Module):
-    """A backbone and a growing head: from the inputs a client holds to one logit per registered class."""
+    """A backbone and a growing head: from the inputs a client holds to one logit per registered class.
 
+    In training mode ``augment`` changes inputs first. A loss that shows them to two networks does so once, by itself.
+    """
+
+    augment: nn.Module
     backbone: nn.Module
     head: Head
 
     def __init__(self, backbone: Backbone):
         super().__init__()
+        self.augment = backbone.augment()
         self.backbone = backbone.build()
         self.head = Head(backbone.features)
 
-    def forward(self, inputs: Tensor) -> Tensor:
-        """(n, ...) to (n, classes)."""
-        return self.head(self.backbone(inputs))
+    def forward(self, inputs: Tensor, augmented: bool = False) -> Tensor:
+        """(n, ...) to (n, classes); inputs that are ``augmented`` already are left as they are."""
+        shown = inputs if augmented else self.augment(inputs)
+        return self.head(self.backbone(shown))
 
     def loaded(self, weights: StateDict) -> "Network":
         """A copy with these weights: what happens to this network later does not reach it."""
@@ -105,11 +111,13 @@ class CrossEntropy(L.LightningModule):
 class Distillation(CrossEntropy):
     """Cross-entropy, plus ``weight`` times the distillation of the classes that a frozen teacher knows.
 
-    The teacher is optional: without one (the first task, a client that never received it) this is plain cross-entropy.
+    ``distil_columns`` are those of them to distil, all when ``None``. Both networks see the same augmented inputs. The
+    teacher is optional: without one (the first task, a client that never received it) this is plain cross-entropy.
     """
 
     weight: float
     temperature: float
+    distil_columns: Tensor | None = None
 
     def __init__(self, network: Network, optimizer: OptimizerFactory, **attributes: Any):
         super().__init__(network, optimizer, **attributes)
@@ -133,16 +141,24 @@ class Distillation(CrossEntropy):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         inputs, labels = batch
-        logits = self.network(inputs)
-        return self.cross_entropy(logits, labels) + self.distilled(logits, inputs)
+        shown = self.network.augment(inputs)
+        logits = self.network(shown, augmented=True)
+        return self.cross_entropy(logits, labels) + self.distilled(logits, shown)
 
-    def distilled(self, logits: Tensor, inputs: Tensor) -> Tensor | float:
-        """The weighted distillation of a batch, 0 without a teacher."""
-        if not self.taught:
+    def distilled(self, logits: Tensor, shown: Tensor) -> Tensor | float:
+        """The weighted distillation of a batch, 0 where there is nothing to distil."""
+        columns = self._taught_columns().to(logits.device)
+        if len(columns) == 0:
             return 0.0
         with torch.no_grad():
-            taught = self.teacher(inputs)
-        return self.weight * distillation(logits[:, : self.taught], taught, self.temperature)
+            taught = self.teacher(shown).index_select(1, columns)
+        learned = logits.index_select(1, columns)
+        return self.weight * distillation(learned, taught, self.temperature)
+
+    def _taught_columns(self) -> Tensor:
+        if self.distil_columns is None:
+            return torch.arange(self.taught)
+        return self.distil_columns[self.distil_columns < self.taught]
 
 
 def distillation(logits: Tensor, taught: Tensor, temperature: float) -> Tensor:

@@ -5,7 +5,7 @@ must have.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -65,36 +65,43 @@ class SiBlurry:
     """Si-Blurry (Moon et al., ICCV 2023): some classes arrive in one task only, the others leak into all tasks.
 
     ``fixed`` gives every task equally many classes, ``varying`` cuts classes and moved samples at random; both shuffle
-    first and lose nothing. ``legacy`` repeats the published sampler index for index: like ``varying``, but unshuffled
-    (whole classes of class-sorted data move) and without the classes left over by multiples of ``tasks``. The test set
-    follows the same classes; the same share of it is moved, dealt out evenly in every layout.
+    first and lose nothing. ``legacy`` and ``legacy_fixed`` repeat the published sampler index for index, in the branch
+    that its scripts run and in the other one: like ``varying`` and ``fixed``, but unshuffled (whole classes of
+    class-sorted data move) and without the classes left over by multiples of ``tasks``; ``legacy_fixed`` also drops the
+    moved samples that are left over. The test set follows the same classes; the same share of it is moved, dealt out
+    evenly in every layout.
     """
 
     tasks: PositiveInt
     disjoint_ratio: Ratio = 0.5
     blurry_ratio: Ratio = 0.1
-    layout: Literal["fixed", "varying", "legacy"] = "fixed"
+    layout: Literal["fixed", "varying", "legacy", "legacy_fixed"] = "fixed"
     manifest: Path | None = None
     reserved: NonNegativeInt = 0
     name: str = "si_blurry"
 
     def split(self, train_labels: np.ndarray, test_labels: np.ndarray, seed: int) -> TemporalSplit:
         """Draw the class layout, then deal both halves of the data by it."""
-        legacy = self.layout == "legacy"
+        legacy = self.layout in ("legacy", "legacy_fixed")
         classes = _number_of_classes(train_labels, test_labels, self.tasks)
         disjoint, blurry = _divide(classes, self.disjoint_ratio, multiple=self.tasks if legacy else 1)
         draw: Draws = _TorchDraws(seed) if legacy else generator(seed, "stream", "train")
         order = draw.permutation(classes)[: disjoint + blurry]
-        even = self.layout == "fixed"
-        if even:
-            layout = _even_layout(order, disjoint, self.tasks)
-        else:
-            layout = _random_layout(order, disjoint, self.tasks, draw)
+        layout = self._layout(order, disjoint, draw)
         samples = np.arange(len(train_labels)) if legacy else draw.permutation(len(train_labels))
-        train = _deal(train_labels, samples, layout, self.blurry_ratio, draw, even)
+        train = _deal(train_labels, samples, layout, self.blurry_ratio, draw, MOVES[self.layout])
         draw = generator(seed, "stream", "test")
-        test = _deal(test_labels, draw.permutation(len(test_labels)), layout, self.blurry_ratio, draw, even=True)
+        samples = draw.permutation(len(test_labels))
+        test = _deal(test_labels, samples, layout, self.blurry_ratio, draw, _move_evenly)
         return TemporalSplit(train, test, *layout)
+
+    def _layout(self, order: np.ndarray, disjoint: int, draw: "Draws") -> Layout:
+        match self.layout:
+            case "fixed":
+                return _even_layout(order, disjoint, self.tasks)
+            case "legacy_fixed":
+                return _consecutive_layout(order, disjoint, self.tasks)
+        return _random_layout(order, disjoint, self.tasks, draw)
 
 
 @dataclass(frozen=True)
@@ -148,21 +155,43 @@ class _TorchDraws:
 
 
 Draws = np.random.Generator | _TorchDraws
+Move = Callable[[Sequence[int], float, Draws], tuple[np.ndarray, np.ndarray]]
 
 
-def _deal(labels: np.ndarray, samples: np.ndarray, layout: Layout, ratio: float, draw: Draws, even: bool) -> Groups:
+def _move_evenly(blurry: Sequence[int], ratio: float, draw: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """How many of its ``blurry`` samples each task gives to the pool, and where to cut the pool: (tasks + 1,)."""
+    given = np.array([_share(own, ratio) for own in blurry])
+    return given, _even_cuts(given.sum(), len(blurry))
+
+
+def _move_multiples(blurry: Sequence[int], ratio: float, draw: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """The same, but what is left over by a multiple of the tasks is lost."""
+    given = np.array([_share(own, ratio) for own in blurry])
+    return given, np.arange(len(blurry) + 1) * (given.sum() // len(blurry))
+
+
+def _move_at_random(blurry: Sequence[int], ratio: float, draw: Draws) -> tuple[np.ndarray, np.ndarray]:
+    """The same share of all, but each task gives and receives a random part of it."""
+    cuts = _random_cuts(_share(sum(blurry), ratio), len(blurry), draw)
+    return np.diff(cuts), cuts
+
+
+MOVES: dict[str, Move] = {
+    "fixed": _move_evenly,
+    "varying": _move_at_random,
+    "legacy": _move_at_random,
+    "legacy_fixed": _move_multiples,
+}
+
+
+def _deal(labels: np.ndarray, samples: np.ndarray, layout: Layout, ratio: float, draw: Draws, move: Move) -> Groups:
     """Send ``samples`` home; then each task gives its first blurry ones to a pool, which is shuffled and dealt out."""
     disjoint_classes, blurry_classes = layout
     tasks = len(disjoint_classes)
     arriving = labels[samples]
     disjoint = [samples[np.isin(arriving, classes)] for classes in disjoint_classes]  # samples at home in each task
     blurry = [samples[np.isin(arriving, classes)] for classes in blurry_classes]
-    if even:
-        given = np.array([_share(len(own), ratio) for own in blurry])
-        cuts = _even_cuts(given.sum(), tasks)
-    else:
-        cuts = _random_cuts(_share(sum(map(len, blurry)), ratio), tasks, draw)
-        given = np.diff(cuts)
+    given, cuts = move([len(own) for own in blurry], ratio, draw)
     pool = np.concatenate([own[:number] for own, number in zip(blurry, given, strict=True)])
     received = _cut(pool[draw.permutation(len(pool))], cuts)
     dealt = []
@@ -185,6 +214,14 @@ def _even_layout(order: np.ndarray, disjoint: int, tasks: int) -> Layout:
     return (
         tuple(order[is_disjoint & (home == task)] for task in range(tasks)),
         tuple(order[~is_disjoint & (home == task)] for task in range(tasks)),
+    )
+
+
+def _consecutive_layout(order: np.ndarray, disjoint: int, tasks: int) -> Layout:
+    """Cut each kind into equal parts; both are multiples of ``tasks``."""
+    return (
+        _cut(order[:disjoint], _even_cuts(disjoint, tasks)),
+        _cut(order[disjoint:], _even_cuts(len(order) - disjoint, tasks)),
     )
 
 

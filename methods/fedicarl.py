@@ -4,15 +4,17 @@ Paper: Rebuffi et al., "iCaRL: Incremental Classifier and Representation Learnin
 of Zhang et al., "TARGET", ICCV 2023.
 
 Followed (``variant: corrected``, the default): each client has a hard budget of ``memory_size`` exemplars, the same
-number for each class it has seen. When a task is over it herds them with the final global features (normalised):
-greedily, each time the sample that brings the mean of the chosen nearest to the mean of the class, without repetition,
-so that the order is a ranking and shorter lists are prefixes. Local training is on current samples and exemplars
-together, with distillation from the global model of the task before, which goes to the clients once per task. The
-nearest-mean classifier uses the sums of normalised exemplar features that clients send after every task; the record
-has its accuracy and, under ``other_classifiers``, that of the linear head (or the other way round: ``predict``).
+number for each class it has seen. Classes with fewer samples leave the rest of their share to the others, and what
+cannot be divided goes to the first classes by number. When a task is over it herds them with the final global features
+(normalised): greedily, each time the sample that brings the mean of the chosen nearest to the mean of the class,
+without repetition, so that the order is a ranking and shorter lists are prefixes. Local training is on current samples
+and exemplars together, with distillation from the global model of the task before, which goes to the clients once per
+task. The nearest-mean classifier uses the sums of normalised exemplar features that clients send after every task; the
+record has its accuracy and, under ``other_classifiers``, that of the linear head (or the other way round: ``predict``).
 Deviates: ``loss: ce_kd`` (default) is TARGET's cross-entropy over all classes seen + distillation at temperature 2;
 ``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry
 class that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
+``share: equal`` gives every class the whole part of ``memory_size`` / classes and leaves the rest unused.
 ``variant: target_repo`` is what the published code does: no herding and no means; a client keeps *all* its old samples
 and trains with a random ``memory_size`` of them, drawn anew for every task, uniform mean over clients.
 """
@@ -72,11 +74,12 @@ class Rehearsal(Distillation):
         if not self.sigmoid:
             return super().training_step(batch, batch_idx)
         inputs, labels = batch
-        logits = self.network(inputs)
+        shown = self.network.augment(inputs)
+        logits = self.network(shown, augmented=True)
         targets = one_hot(labels, logits.shape[1]).to(logits.dtype)
         if self.taught:
             with torch.no_grad():
-                targets[:, : self.taught] = self.teacher(inputs).sigmoid()
+                targets[:, : self.taught] = self.teacher(shown).sigmoid()
         return binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(labels)
 
 
@@ -93,6 +96,7 @@ class FediCaRL:
         backbone: Backbone,
         variant: Literal["corrected", "target_repo"],
         memory_size: PositiveInt | None,
+        share: Literal["whole", "equal"],
         loss: Literal["ce_kd", "bce"],
         predict: Literal["nearest_mean", "linear"],
         distillation: Annotated[float, Field(ge=0, allow_inf_nan=False)],
@@ -102,6 +106,7 @@ class FediCaRL:
         published = variant == "target_repo"
         self.variant = variant
         self.memory_size = memory_size or (2000 if published else 300)
+        self.share = share
         self.predict = "linear" if published else predict
         self.features = backbone.features
         self.averaging = FederatedAveraging(
@@ -177,15 +182,20 @@ class FediCaRL:
 
     def chosen(self, features: Tensor, labels: Tensor, again: Tensor) -> Tensor:
         """Positions of the exemplars: classes ``again`` are herded, the lists of the others cut to their new share."""
-        classes = labels.unique()
-        share = self.memory_size // len(classes)
+        classes, counts = labels.unique(return_counts=True)
         chosen = []
-        for label in classes:
+        for label, share in zip(classes, self.shares(counts), strict=True):
             positions = (labels == label).nonzero().flatten()
             if label in again:
                 positions = herded(features, positions, share)
             chosen.append(positions[:share])
         return torch.cat(chosen)
+
+    def shares(self, counts: Tensor) -> list[int]:
+        """How many exemplars a class may have at most, for the classes of which there are ``counts`` samples."""
+        if self.share == "equal":
+            return [self.memory_size // len(counts)] * len(counts)
+        return whole_shares(counts, self.memory_size).tolist()
 
     def keep_all(self, client: Client, weights: StateDict) -> Means:
         """At the client, as published: every sample ever held stays at hand."""
@@ -218,6 +228,23 @@ class FediCaRL:
         backbone = self.averaging.classifier(state.weights).backbone
         means = CosineToMeans(state.means.totals, state.means.counts)
         return nn.Sequential(backbone, means).eval()
+
+
+def whole_shares(counts: Tensor, budget: int) -> Tensor:
+    """How many of its ``counts`` samples each class keeps: equally many where there are enough, ``budget`` in all.
+
+    What is left over goes to the first classes that have more samples, one each.
+
+    >>> whole_shares(torch.tensor([9, 2, 9, 9]), 18)
+    tensor([6, 2, 5, 5])
+    """
+    level = budget // len(counts)  # what a class keeps if it has enough
+    while level < counts.max() and counts.clamp(max=level + 1).sum() <= budget:
+        level += 1
+    shares = counts.clamp(max=level)
+    larger = (counts > level).nonzero().flatten()
+    shares[larger[: budget - shares.sum()]] += 1
+    return shares
 
 
 def herded(features: Tensor, positions: Tensor, number: int) -> Tensor:

@@ -1,8 +1,9 @@
-"""Joint: the oracle. All clients hand over their data, and one model is fitted to everything so far.
+"""Joint: the oracles. All clients hand over their data, and one model is fitted to everything so far.
 
-Not a federated method: every sample is uploaded once and kept. ``head: ridge`` is centralised ridge regression, which
-AFCL must equal; ``head: sgd`` is a head (or, with a trainable backbone, the whole network) trained from scratch on the
-pooled data after every task.
+Not a federated method: every sample is uploaded once and kept. ``head: ridge`` (``method=joint``) is centralised ridge
+regression, which AFCL must equal. ``head: sgd`` (``method=joint_sgd``) is a softmax head (or, with a trainable
+backbone, the whole network) trained from scratch on the pooled data after every task. Neither is a ceiling by
+definition: a table shows both.
 """
 
 from collections.abc import Iterator

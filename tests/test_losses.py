@@ -12,6 +12,7 @@ from fcl_bench.head import CosineToMeans, grown
 from fcl_bench.local import FabricFit
 from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, outputs, squared_distance
 from fcl_bench.message import snapshot
+from fcl_bench.methods.fedicarl import Rehearsal
 from fcl_bench.replay import Samples
 
 
@@ -61,6 +62,64 @@ def test_a_distilled_step_is_cross_entropy_and_weighted_distillation_over_the_te
     soft = (teacher(inputs) / 2).softmax(dim=1)
     expected = expected - 3 * (soft * (logits[:, :3] / 2).log_softmax(dim=1)).sum(dim=1).mean()
     assert loss.training_step((inputs, labels), 0).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "distilled"), [([0, 2], [0, 2]), ([2, 4], [2]), ([], []), ([3], [])])
+def test_distillation_over_some_of_the_teachers_classes(columns, distilled):
+    """The softmax of teacher and student is over these alone; classes that the teacher does not know are left out."""
+    student, teacher = network(5), network(3)
+    loss = Distillation(student, torch.optim.SGD, weight=3.0, temperature=2.0)
+    loss.load_teacher(snapshot(teacher))
+    loss.assign(distil_columns=torch.tensor(columns, dtype=torch.int64))
+    inputs, labels = torch.randn(6, 2), torch.tensor([1, 3, 4, 4, 1, 3])
+    logits = student(inputs)
+    expected = cross_entropy(logits, labels)
+    if distilled:
+        soft = (teacher(inputs)[:, distilled] / 2).softmax(dim=1)
+        expected = expected - 3 * (soft * (logits[:, distilled] / 2).log_softmax(dim=1)).sum(dim=1).mean()
+    assert loss.training_step((inputs, labels), 0).item() == pytest.approx(expected.item(), rel=1e-6)
+
+
+class Jitter(nn.Module):
+    """An augmentation: noise while training."""
+
+    def forward(self, inputs):
+        return inputs + torch.randn_like(inputs) if self.training else inputs
+
+
+def seen_by(module):
+    """From now on, what the module is given."""
+    seen = []
+    module.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0].clone()))
+    return seen
+
+
+@pytest.mark.parametrize("kind", [Distillation, Rehearsal])
+def test_teacher_and_student_see_the_same_augmented_inputs(kind):
+    backbone = Backbone(2, True, nn.Identity, augment=Jitter)
+    own = {"sigmoid": True} if kind is Rehearsal else {}
+    loss = kind(network(3, backbone=backbone), torch.optim.SGD, weight=1.0, temperature=2.0, **own)
+    loss.load_teacher(snapshot(network(2, backbone=backbone)))
+    student, teacher = seen_by(loss.network.backbone), seen_by(loss.teacher.backbone)
+    inputs = torch.randn(4, 2)
+    torch.manual_seed(5)
+    expected = inputs + torch.randn(4, 2)
+    torch.manual_seed(5)
+    loss.train().training_step((inputs, torch.tensor([0, 1, 2, 0])), 0)
+    assert len(student) == len(teacher) == 1
+    assert torch.equal(student[0], expected)  # changed once
+    assert torch.equal(teacher[0], expected)
+
+
+def test_a_network_augments_by_itself_in_training_mode_only():
+    net = network(3, backbone=Backbone(2, True, nn.Identity, augment=Jitter))
+    seen, inputs = seen_by(net.backbone), torch.randn(4, 2)
+    net.train()(inputs)
+    net.train()(inputs, augmented=True)
+    net.eval()(inputs)
+    assert not torch.equal(seen[0], inputs)
+    assert torch.equal(seen[1], inputs)
+    assert torch.equal(seen[2], inputs)
 
 
 def test_without_a_teacher_it_is_plain_cross_entropy():

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter, ValidationError
 from fcl_bench.errors import ConfigError
 from fcl_bench.temporal import Disjoint, IidTasks, SiBlurry, TemporalSplit
 
-LAYOUTS = ("fixed", "varying", "legacy")
+LAYOUTS = ("fixed", "varying", "legacy", "legacy_fixed")
 bounded = settings(max_examples=40, deadline=None, derandomize=True)
 
 
@@ -22,15 +22,20 @@ def homes(groups: tuple[np.ndarray, ...]) -> dict[int, int]:
 
 
 def published(
-    labels: list[int], classes: int, tasks: int, n: int, m: int, seed: int
+    labels: list[int], classes: int, tasks: int, n: int, m: int, seed: int, fixed: bool = False
 ) -> tuple[list[int], list[list[int]]]:
-    """The published sampler, written out sample by sample: the moved quotas and the stream of each task."""
+    """The published sampler, written out sample by sample: the moved quotas and the stream of each task.
+
+    Its ``fixed`` branch draws no cuts. What is left over when the pool is dealt in equal parts is dropped.
+    """
     rng = torch.Generator().manual_seed(seed)
     disjoint = classes * n // 100 // tasks * tasks
     blurry = (classes - disjoint) // tasks * tasks
     order = torch.randperm(classes, generator=rng).tolist()
 
     def cuts(count: int) -> list[int]:
+        if fixed:
+            return [task * (count // tasks) for task in range(tasks + 1)]
         inner = torch.randint(0, count, (tasks - 1,), generator=rng).tolist() if count else [0] * (tasks - 1)
         return [0, *sorted(inner), count]
 
@@ -43,8 +48,12 @@ def published(
                 stays[task].append(index)
             if blurry_cuts[task] <= place - disjoint < blurry_cuts[task + 1]:
                 blurs[task].append(index)
-    moved = cuts(sum(len(own) for own in blurs) * m // 100)
-    quotas = [moved[task + 1] - moved[task] for task in range(tasks)]
+    if fixed:
+        quotas = [len(own) * m // 100 for own in blurs]
+        moved = cuts(sum(quotas))
+    else:
+        moved = cuts(sum(len(own) for own in blurs) * m // 100)
+        quotas = [moved[task + 1] - moved[task] for task in range(tasks)]
     pool = [index for own, quota in zip(blurs, quotas, strict=True) for index in own[:quota]]
     pool = [pool[i] for i in torch.randperm(len(pool), generator=rng).tolist()]
     streams = []
@@ -101,6 +110,28 @@ def test_legacy_gives_the_published_sizes() -> None:
         assert [len(own) for own in split.train] == sizes
 
 
+def test_legacy_fixed_gives_the_published_sizes() -> None:
+    """20 classes of 50 samples in 4 tasks: 8 disjoint and 12 blurry classes, of which each task gives 15 samples."""
+    labels = labels_of(20, 50)
+    split = SiBlurry(4, 0.5, 0.1, "legacy_fixed").split(labels, labels, seed=12)
+    assert [len(own) for own in split.train] == [250] * 4
+    assert [len(own) for own in split.disjoint] == [2] * 4
+    assert [len(own) for own in split.blurry] == [3] * 4
+    for task, own in enumerate(split.train):
+        assert np.isin(labels[own], split.blurry[task]).sum() >= 3 * 50 - 15
+        assert sorted(own[np.isin(labels[own], split.disjoint[task])]) == sorted(
+            np.flatnonzero(np.isin(labels, split.disjoint[task]))
+        )
+
+
+def test_legacy_fixed_drops_moved_samples_that_are_left_over() -> None:
+    """Two tasks of one class each give 1 and 2 samples: one of the three is dealt to each task."""
+    labels = np.array([0] * 10 + [1] * 20)
+    split = SiBlurry(2, 0, 0.1, "legacy_fixed").split(labels, labels, seed=0)
+    assert sorted(len(own) for own in split.train) == [10, 19]
+    assert sum(len(own) for own in split.test) == 30  # no test sample is lost
+
+
 @bounded
 @given(
     classes=st.integers(1, 14),
@@ -108,13 +139,15 @@ def test_legacy_gives_the_published_sizes() -> None:
     n=st.integers(0, 100),
     m=st.integers(0, 100),
     seed=st.integers(0, 2**63 - 1),
+    layout=st.sampled_from(["legacy", "legacy_fixed"]),
     data=st.data(),
 )
-def test_legacy_equals_the_published_sampler(classes, tasks, n, m, seed, data) -> None:
+def test_legacy_equals_the_published_sampler(classes, tasks, n, m, seed, layout, data) -> None:
     tasks = min(tasks, classes)
     labels = [*data.draw(st.lists(st.integers(0, classes - 1), max_size=60)), classes - 1]
-    split = SiBlurry(tasks, n / 100, m / 100, "legacy").split(np.array(labels), np.arange(classes), seed)
-    assert [own.tolist() for own in split.train] == published(labels, classes, tasks, n, m, seed)[1]
+    split = SiBlurry(tasks, n / 100, m / 100, layout).split(np.array(labels), np.arange(classes), seed)
+    expected = published(labels, classes, tasks, n, m, seed, fixed=layout == "legacy_fixed")[1]
+    assert [own.tolist() for own in split.train] == expected
     kept = sorted(homes(split.disjoint) | homes(split.blurry))
     assert sorted(np.concatenate(split.test)) == kept  # here the test set is one sample per class, in class order
 

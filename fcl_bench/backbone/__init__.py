@@ -39,6 +39,7 @@ class Backbone:
     (n, features). Where clients hold features, it is the identity. Where they hold uint8 images, it is the whole
     network: to be trained if the backbone is ``trainable``, else with fixed weights and always in evaluation mode.
 
+    ``augment()`` gives what comes before it: in training mode a random change of the inputs, else nothing.
     ``inputs`` says what one sample is; where it is not given, samples are the features.
     """
 
@@ -46,6 +47,7 @@ class Backbone:
     trainable: bool = False
     build: Callable[[], nn.Module] = nn.Identity
     inputs: InputSpec = InputSpec(())
+    augment: Callable[[], nn.Module] = nn.Identity
 
     def __post_init__(self) -> None:
         if not self.inputs.shape:
@@ -177,11 +179,14 @@ class BackboneSource:
         transform = self.transform()
         model = nn.Flatten() if self.name == "none" else deepcopy(self._initial())
         layers: OrderedDict[str, nn.Module] = OrderedDict(
-            augment=AUGMENTATIONS[self.augment](),
             normalise=Normalise(transform.mean, transform.std, channels_may_be_last(model)),
             model=model,
         )
         return nn.Sequential(layers) if self.trainable else Frozen(layers)
+
+    def augmentation(self) -> nn.Module:
+        """From images to images, changed at random in training mode only."""
+        return AUGMENTATIONS[self.augment]()
 
     def stand_in(self) -> Backbone:
         """What a method can be built on to see whether its settings go together, before data and weights are read."""
@@ -197,7 +202,8 @@ class BackboneSource:
             return Backbone(shape[0])
         image = torch.zeros(1, *shape, dtype=torch.uint8)
         features = self.network().eval()(image).shape[1]
-        return Backbone(features, self.trainable, self.network, InputSpec(shape, torch.uint8, 0, 255))
+        augment = self.augmentation if self.trainable else nn.Identity
+        return Backbone(features, self.trainable, self.network, InputSpec(shape, torch.uint8, 0, 255), augment)
 
     def _initial(self) -> nn.Module:
         return load_network(self.name, self.weights, self.seed, self.stem, self.norm, self.width)

@@ -42,7 +42,7 @@ META_GROUPS = ("protocol", "experiment")  # they set others
 GROUP_NODES = [group for group in GROUPS if group not in (*META_GROUPS, "method")]
 NODES = [*GROUP_NODES, "budget", "federation", "method"]  # the method last, as it refers to others
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
-SUGGESTIONS = {"dataset.input_size"}  # read by other groups through interpolation, not by the target
+HINTS = ("input_size", "lr")  # settings of a data set that other groups read through interpolation, not the target
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -157,7 +157,7 @@ def _check_node(node: Any, path: str) -> None:
             known.setdefault("name", Annotated[str, Field(min_length=1)])
         for key in map(str, node):
             place = f"{path}.{key}"
-            if key in HYDRA_KEYS or place in SUGGESTIONS:
+            if key in HYDRA_KEYS or (path == "dataset" and key in HINTS):
                 continue
             if key not in known:
                 raise ConfigError(f"There is no setting '{place}'; {path} has: {choices(key, known)}.")

@@ -16,9 +16,12 @@ from fcl_bench.errors import ConfigError
 
 IRRELEVANT_GROUPS = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}
 IRRELEVANT_KEYS = {"data_dir", "download", "accelerator"}  # at any depth
+IRRELEVANT_PLACES = {"dataset.lr"}  # a hint: it counts where it is taken, as method.lr
 ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
+    "method.distil": "known",  # of fedlwf
+    "method.share": "equal",  # of fedicarl
     "stream.reserved": 0,
 }
 
@@ -46,8 +49,9 @@ def result_relevant(value: Any, path: str = "") -> Any:
     relevant = {}
     for key, child in value.items():
         place = f"{path}.{key}" if path else key
+        irrelevant = key in IRRELEVANT_KEYS or place in IRRELEVANT_PLACES
         neutral = place in NEUTRAL and child == NEUTRAL[place]
-        if key not in IRRELEVANT_KEYS and not neutral and (unnamed or key != "_target_"):
+        if not irrelevant and not neutral and (unnamed or key != "_target_"):
             relevant[key] = result_relevant(child, place)
     return relevant
 

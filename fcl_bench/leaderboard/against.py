@@ -70,16 +70,11 @@ def _figures(board: Board) -> Figures:
     return figures
 
 
-def _rows(board: Board) -> list[Row]:
-    """The rows that the paper could have: methods with their own classifier."""
-    return [row for row in board.rows if row.role != "other classifier"]
-
-
 def _compared(board: Board, figures: Figures) -> Cells:
     titles = ["method"]
     for metric in figures:
         titles += [column(metric).title, "paper", "difference"]
-    rows = [row for row in _rows(board) if row.method in figures[HEADLINE]]
+    rows = [row for row in board.rows if row.method in figures[HEADLINE]]
     lines = [[row.name, *_beside(row, row.method, figures)] for row in rows]
     ran = {row.method for row in rows}
     for method in figures[HEADLINE]:
@@ -140,7 +135,9 @@ def _words(board: Board, figures: Figures) -> Iterator[str]:
 def _budgets(board: Board) -> Iterator[str]:
     """Methods that differ from the paper in rounds or epochs, those of equal budgets together."""
     names: dict[str, list[str]] = {}
-    for row in _rows(board):
+    for row in board.rows:
+        if row.role == "other classifier":  # of a run that is named already
+            continue
         theirs = published()["budget"].get(row.method)
         settings = row.runs[0].settings
         ours = [settings.get("rounds"), settings.get("epochs")]

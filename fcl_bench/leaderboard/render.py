@@ -20,7 +20,7 @@ FACTS = {
     OTHER_CLASSIFIER: "other classifier",
 }
 NOTE = (
-    "± standard deviation over seeds; 95 %: bootstrap interval of the mean; p: paired t-test against the best method "
+    "± standard deviation over seeds; 95 %: Student's interval of the mean; p: paired t-test against the best method "
     "on the same seeds, Holm-corrected; oracles and other classifiers of a method, in [brackets], are not compared."
 )
 UNEVEN = "Not all rows have the same seeds and streams: their means are not quite comparable."

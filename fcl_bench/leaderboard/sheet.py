@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from fcl_bench.leaderboard.boards import Board, Row
 
-STATISTICS = ("mean", "sd", "low", "high")  # low and high: 95 % bootstrap interval
+STATISTICS = ("mean", "sd", "low", "high")  # low and high: Student's 95 % interval
 COMPARISON = ("pairs", "difference", "p", "p_holm")
 Cell = str | float | None
 

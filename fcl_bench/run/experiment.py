@@ -1,6 +1,7 @@
 """One run, from configuration to record."""
 
 import time
+import warnings
 from contextlib import closing
 from dataclasses import asdict
 
@@ -19,6 +20,7 @@ from fcl_bench.run.record import Record
 from fcl_bench.run.result import Result
 from fcl_bench.run.scenario import Scenario, materialise, plan
 from fcl_bench.run.scores import score
+from fcl_bench.run.stability import warning
 
 
 def run(config: DictConfig, observer: Observer, command: str | None = None) -> Result:
@@ -46,6 +48,7 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
     with closing(build(config.transport)) as transport, logger.opened(record.folder) as log:
         federation = scenario.federation(transport, observer.answered, record.log_exchange)
         federation.restore(checkpoint.memories)
+        warn_of_large_steps(scenario)
         observer.begin(scenario, method, checkpoint.progress)
         for progress in learn(method, federation, checkpoint.progress):
             if not progress.between_tasks:
@@ -61,6 +64,13 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
             log(result)
             observer.learned(scenario.stream.tasks[progress.task - 1], result)
         return record.complete()
+
+
+def warn_of_large_steps(scenario: Scenario) -> None:
+    """Say it before training if the learning rate may be too large for the features that clients hold."""
+    sentence = warning(scenario.config, scenario.train)
+    if sentence:
+        warnings.warn(sentence, stacklevel=2)
 
 
 def costs_of(progress: Progress, federation: Federation) -> TaskCosts:

@@ -9,7 +9,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.backbone import Backbone, BackboneSource
-from fcl_bench.config.compose import Maker, build
+from fcl_bench.config.compose import HINTS, Maker, build
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
@@ -102,7 +102,8 @@ def plan(config: DictConfig) -> Plan:
     source: BackboneSource = build(config.backbone)
     build(config.method, source.stand_in())
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
-    settings.pop("input_size", None)  # a hint to the backbone
+    for hint in HINTS:
+        settings.pop(hint, None)
     dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
     temporal = build(config.stream)
     spatial = build(config.partition)

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torchvision.transforms import ColorJitter, RandomResizedCrop
 from torchvision.transforms.v2.functional import adjust_brightness, horizontal_flip, resized_crop
 
+from fcl_bench import Network
 from fcl_bench.backbone import BackboneSource
 from fcl_bench.backbone.transforms import AUGMENTATIONS, Brightness, CropFlip, ResizedCropFlip, random_parts
 
@@ -31,10 +32,13 @@ def test_every_augmentation_keeps_the_form_repeats_by_seed_and_stops_for_evaluat
 
 
 @pytest.mark.parametrize("name", AUGMENTATIONS)
-def test_a_backbone_augments_while_it_trains(name: str) -> None:
-    network = BackboneSource("test_efficientnet", "none", 32, augment=name, trainable=True).network()
+def test_a_network_augments_while_it_trains(name: str) -> None:
+    source = BackboneSource("test_efficientnet", "none", 32, augment=name, trainable=True)
+    network = Network(source.for_methods((3, 32, 32)))
     assert isinstance(network.augment, type(AUGMENTATIONS[name]()))
     assert torch.equal(network.eval().augment(noise(4)), noise(4))
+    frozen = BackboneSource("test_efficientnet", "none", 32, augment=name, clients_hold="images")
+    assert isinstance(Network(frozen.for_methods((3, 32, 32))).augment, nn.Identity)
 
 
 def test_brightness_changes_each_image_by_one_factor_between_192_and_318_over_255() -> None:

@@ -387,4 +387,4 @@ def test_resnets_for_small_images_train_from_random_weights(name: str, features:
     assert config.transform() == Transform(32, "bilinear", *colours)
     backbone = config.for_methods((3, 32, 32))
     assert backbone.features == features
-    assert [type(layer) for layer in backbone.build().augment] == [CropFlip, Brightness]
+    assert [type(layer) for layer in backbone.augment()] == [CropFlip, Brightness]

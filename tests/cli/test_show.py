@@ -44,7 +44,10 @@ def test_values_comments_and_choices_stand_behind_a_name() -> None:
         ["method.rounds", "20", "= ${budget.rounds}", "per task"],
         ["method.epochs", "5", "= ${budget.epochs}", "per round"],
         ["method.batch_size", "128"],
-        ["method.lr", "0.01"],
+        [
+            *("method.lr", "0.003", "= ${oc.select:dataset.lr,0.01}"),
+            "0.01, unless the data set suggests another one",
+        ],
         ["method.lr_end", "0.0", "of the cosine"],
         ["method.schedule", "constant", "constant | cosine | step, over the rounds of a task"],
         [
@@ -56,7 +59,7 @@ def test_values_comments_and_choices_stand_behind_a_name() -> None:
 
 def test_settings_may_follow_and_change_what_is_shown() -> None:
     shown = command("show", "joint", "method.head=sgd", "method.lr=0.5", "local.gradient_clip=3").out
-    assert re.search(r"^  method\.lr +0\.5$", shown, re.MULTILINE)
+    assert re.search(r"^  method\.lr +0\.5 +0\.01, unless", shown, re.MULTILINE)
     assert re.search(r"^  method\.fit\.gradient_clip +3 +", shown, re.MULTILINE)
     assert re.search(r"^  exact +no$", shown, re.MULTILINE)
     assert re.search(r"^  exact +yes$", command("show", "joint").out, re.MULTILINE)

@@ -76,11 +76,22 @@ def test_a_name_counts(node: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "usual", "other"), [("stream.reserved", 0, 20), ("backbone.clients_hold", None, "images")]
+    ("place", "usual", "other"),
+    [
+        ("stream.reserved", 0, 20),
+        ("backbone.clients_hold", None, "images"),
+        ("method.distil", "known", "absent"),
+        ("method.share", "equal", "whole"),
+    ],
 )
 def test_a_new_setting_counts_where_it_changes_what_was_done_before(place: str, usual: Any, other: Any) -> None:
     assert run_id(changed(place, usual)) == run_id(BASE)
     assert run_id(changed(place, other)) != run_id(BASE)
+
+
+def test_a_suggested_learning_rate_counts_where_it_is_taken() -> None:
+    assert run_id(changed("dataset.lr", 0.5)) == run_id(BASE)
+    assert run_id(changed("method.lr", 0.5)) != run_id(BASE)
 
 
 @pytest.mark.parametrize("file", catalogue()["method"])

@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.functional import normalize
 
 from fcl_bench import Backbone, Network, Samples, snapshot
-from fcl_bench.methods.fedicarl import FediCaRL, Rehearsal, herded
+from fcl_bench.methods.fedicarl import FediCaRL, Rehearsal, herded, whole_shares
 from fcl_bench.partition import Dirichlet
 from fcl_bench.temporal import SiBlurry
 
@@ -61,14 +61,17 @@ def rows(samples):
     return [tuple(row) for row in samples.inputs.tolist()]
 
 
-def test_classes_share_the_budget_and_a_class_that_returns_is_herded_anew():
-    done = learned(make())
+@pytest.mark.parametrize("share", ["whole", "equal"])
+def test_classes_share_the_budget_and_a_class_that_returns_is_herded_anew(share):
+    done = learned(make(share=share))
     returned = False
     for task in range(3):
         for client, memory in done.memories[task].items():
             exemplars, before = memory["exemplars"], done.memories[task - 1].get(client, {}) if task else {}
             classes, counts = exemplars.labels.unique(return_counts=True)
-            assert counts.max() <= 18 // len(classes)
+            assert counts.sum() <= 18
+            if share == "equal":
+                assert counts.max() <= 18 // len(classes)
             new = {tuple(row) for row in INPUTS[done.stream.indices(task, client)].tolist()}
             held = set(done.stream.number[LABELS[done.stream.indices(task, client)]].tolist())
             for label in classes.tolist():
@@ -81,6 +84,46 @@ def test_classes_share_the_budget_and_a_class_that_returns_is_herded_anew():
                 else:
                     assert now == old[: len(now)]  # a prefix: herding order is a ranking
     assert returned
+
+
+def test_the_whole_budget_is_used_where_there_are_samples_enough():
+    """Each task's pool is what was kept before and what is new; all of it, or 18, is kept after."""
+    done = learned(make())
+    full = 0
+    for task in range(3):
+        for client, memory in done.memories[task].items():
+            before = done.memories[task - 1].get(client, {}) if task else {}
+            kept = len(before["exemplars"]) if before else 0
+            assert len(memory["exemplars"]) == min(18, kept + len(done.stream.indices(task, client)))
+            full += len(memory["exemplars"]) == 18
+    assert full >= 6
+
+
+@pytest.mark.parametrize(
+    ("counts", "budget", "expected"),
+    [
+        ([50, 50, 50], 300, [50, 50, 50]),  # nothing to choose
+        ([90, 90, 90], 10, [4, 3, 3]),  # the rest for the first
+        ([90, 90, 90, 90], 11, [3, 3, 3, 2]),
+        ([1, 90, 2, 90], 20, [1, 9, 2, 8]),  # small classes leave their part to the others
+        ([90, 1, 4, 90], 13, [4, 1, 4, 4]),
+        ([5, 5, 5], 2, [1, 1, 0]),  # more classes than places
+    ],
+)
+def test_shares_by_hand(counts, budget, expected):
+    assert whole_shares(torch.tensor(counts), budget).tolist() == expected
+
+
+def test_shares_are_as_equal_as_samples_allow():
+    """A place moved from any class to any other one would not make the two more equal."""
+    for _ in range(200):
+        counts = torch.randint(1, 30, (int(torch.randint(1, 12, ())),))
+        budget = int(torch.randint(1, 150, ()))
+        shares = whole_shares(counts, budget)
+        assert shares.sum() == min(budget, counts.sum())
+        assert (shares <= counts).all()
+        waiting = shares[shares < counts]  # classes that would take more
+        assert len(waiting) == 0 or shares.max() <= waiting.min() + 1
 
 
 def test_the_means_are_those_of_all_exemplars_and_decide_by_the_nearest():
