@@ -435,7 +435,7 @@ def seeds_for(classes: Tensor) -> list[int]:
 def side_by_side(courses: Sequence[Iterator[tuple[Tensor, Tensor]]]) -> Iterator[tuple[Tensor, Tensor]]:
     """The next batch of every course that goes on: positions (courses, most), -1 beyond the end of a batch; noise."""
     while batches := [batch for course in courses if (batch := next(course, None))]:
-        positions, noise = zip(*batches, strict=True)
+        positions, noise = map(list, zip(*batches, strict=True))
         yield pad_sequence(positions, batch_first=True, padding_value=-1), pad_sequence(noise, batch_first=True)
 
 
