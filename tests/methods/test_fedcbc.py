@@ -1,0 +1,322 @@
+"""FedCBC against VAEs that are trained one after another, distributions of torch, and sums by hand."""
+
+from functools import partial
+from types import SimpleNamespace
+
+import making
+import numpy as np
+import pytest
+import torch
+from conftest import Command, command, course
+from making import FEATURES, INPUTS, LABELS, learned
+from torch import nn
+from torch.distributions import Normal, kl_divergence
+
+from fcl_bench.federation import Participation
+from fcl_bench.methods.fedcbc import FedCBC, Knowledge, Lesson, Round, divergence, vae_loss
+from fcl_bench.partition import IidClients
+from fcl_bench.temporal import Disjoint, IidTasks
+
+HIDDEN = 8
+CODE = 3
+PARAMETERS = FEATURES * HIDDEN + HIDDEN + HIDDEN * 2 * CODE + 2 * CODE + CODE * HIDDEN + HIDDEN + HIDDEN * FEATURES
+PARAMETERS += FEATURES
+adam = partial(torch.optim.Adam, weight_decay=0.001)
+SMALL = {"hidden": HIDDEN, "code": CODE, "lr": 0.01, "optimizer": adam, "pseudo_samples": 7, "batch_size": 4}
+
+
+def make(**settings):
+    return making.make(FedCBC, **SMALL | settings)
+
+
+class PlainVAE(nn.Module):
+    """As the paper draws it, for a single class."""
+
+    def __init__(self, weights, place):
+        super().__init__()
+        self.encoder = self.linear(weights, "encoder", place)
+        self.code = self.linear(weights, "code", place)
+        self.decoder = self.linear(weights, "decoder", place)
+        self.output = self.linear(weights, "output", place)
+
+    def linear(self, weights, name, place):
+        weight, bias = weights[f"{name}.weight"][place], weights[f"{name}.bias"][place, 0]
+        layer = nn.Linear(*weight.shape)
+        layer.load_state_dict({"weight": weight.T, "bias": bias})
+        return layer
+
+    def encode(self, rows):
+        codes = self.code(self.encoder(rows).tanh())
+        return codes[:, :CODE], codes[:, CODE:]
+
+    def decode(self, codes):
+        return self.output(self.decoder(codes).tanh()).sigmoid()
+
+
+def plain_loss(vae, rows, noise):
+    mean, logvar = vae.encode(rows)
+    rebuilt = vae.decode(mean + noise * (0.5 * logvar).exp())
+    kld = -0.5 * (1 + logvar - mean**2 - logvar.exp()).sum()
+    return ((rows - rebuilt) ** 2).sum() + 0.5 * kld, mean, logvar
+
+
+def trained_alone(method, start, place, lesson, seed):
+    """One class by itself, in plain PyTorch."""
+    mine = lesson.labels == start.classes[place]
+    rows, codes, pulls = lesson.features[mine], lesson.codes[mine], lesson.pulls[mine]
+    vae = PlainVAE(start.weights, place)
+    optimizer = adam(vae.parameters(), lr=method.lr)
+    random = torch.Generator().manual_seed(seed)
+    for _ in range(method.epochs):
+        for batch in torch.randperm(len(rows), generator=random).split(method.batch_size):
+            noise = torch.randn(len(batch), CODE, generator=random)
+            loss, mean, logvar = plain_loss(vae, rows[batch], noise)
+            teacher = Normal(codes[batch, :CODE], (0.5 * codes[batch, CODE:]).exp())
+            pull = kl_divergence(Normal(mean, (0.5 * logvar).exp()), teacher).sum(dim=1)
+            loss = (loss + (pulls[batch] * pull).sum()) / len(batch)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return vae
+
+
+def test_vaes_trained_at_once_are_those_trained_one_after_another():
+    """Classes of very different sizes, some with a teacher."""
+    method = make(epochs=5)
+    random = torch.Generator().manual_seed(0)
+    classes = torch.tensor([1, 4, 5, 9])
+    labels = classes.repeat_interleave(torch.tensor([3, 13, 2, 8]))
+    lesson = Lesson(
+        labels=labels,
+        features=torch.rand(len(labels), FEATURES, generator=random),
+        codes=torch.randn(len(labels), 2 * CODE, generator=random),
+        pulls=0.5 * torch.isin(labels, torch.tensor([4, 9])),
+    )
+    start = method.fresh(classes, seed=3)
+    seeds = [11, 12, 13, 14]
+    together = method.trained(start, lesson, seeds)
+    assert torch.equal(together.classes, classes)
+    for place, seed in enumerate(seeds):
+        alone = trained_alone(method, start, place, lesson, seed)
+        for name, value in alone.state_dict().items():
+            found = together.weights[name][place]
+            expected = value.T if name.endswith("weight") else value[None]
+            torch.testing.assert_close(found, expected, rtol=0, atol=1e-5)
+            assert not torch.allclose(found, start.weights[name][place])
+
+
+def test_the_divergence_is_that_of_distributions():
+    mean, logvar, other_mean, other_logvar = torch.randn(4, 6, CODE, dtype=torch.float64)
+    one, other = Normal(mean, (0.5 * logvar).exp()), Normal(other_mean, (0.5 * other_logvar).exp())
+    expected = kl_divergence(one, other).sum(dim=1)
+    torch.testing.assert_close(divergence(mean, logvar, other_mean, other_logvar), expected)
+
+
+def test_the_loss_by_hand():
+    features, rebuilt = torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 4.0]])
+    mean, logvar = torch.tensor([[2.0]]), torch.tensor([[0.5]]).log()
+    kld = -0.5 * (1 + np.log(0.5) - 4 - 0.5)
+    assert vae_loss(features, rebuilt, mean, logvar).item() == pytest.approx(1 + 4 + 0.5 * kld)
+
+
+@pytest.mark.parametrize("personalisation", ["continual", "replace"])
+def test_traffic_by_hand(personalisation):
+    """Two clients with both classes of every task: each VAE goes up, and down again in the second round."""
+    half = LABELS < 2
+    method = make(personalisation=personalisation)
+    done = course(method, INPUTS[half], LABELS[half], IidTasks(2), IidClients(2))
+    vaes = 2 * (8 + 4 * PARAMETERS)  # their class numbers and their parameters
+    assert [exchange.uplink_bytes for exchange in done.exchanges] == 4 * [2 * (8 + vaes)]
+    assert [exchange.downlink_bytes for exchange in done.exchanges] == [2 * 8, *3 * [2 * (8 + vaes)]]
+    kept = {client: memory["models"] for client, memory in done.memories[-1].items() if memory}
+    assert len(kept) == (2 if personalisation == "continual" else 0)
+    assert all(len(models) == 2 for models in kept.values())
+
+
+def test_only_vaes_of_classes_in_the_task_go_down():
+    done = learned(make(rounds=1), IidClients(2), Disjoint(3))
+    assert [exchange.downlink_bytes for exchange in done.exchanges] == 3 * [2 * 8]
+    assert done.states[-1].models.classes.tolist() == list(range(6))
+
+
+def client_with(labels, memory=None):
+    """A client and its samples."""
+    labels = torch.tensor(labels, dtype=torch.int64)
+    inputs = torch.rand(len(labels), FEATURES)
+    return SimpleNamespace(id=0, data=SimpleNamespace(labels=labels, tensors=(inputs, labels)), memory=memory or {})
+
+
+@pytest.mark.parametrize(("labels", "trained"), [([], []), ([2], []), ([2, 0, 0, 2, 5, 2], [0, 2])])
+def test_a_client_needs_two_samples_of_a_class(labels, trained):
+    method = make()
+    client = client_with(labels)
+    reply = method.train(client, Round(method.no_models(), seed=1))
+    assert reply.models.classes.tolist() == trained
+    assert all(len(value) == len(trained) for value in reply.models.weights.values())
+
+
+def scores_by_hand(models, rows):
+    losses = [plain_loss_of_means(PlainVAE(models.weights, place), rows) for place in range(len(models))]
+    return -torch.stack(losses, dim=1)
+
+
+def plain_loss_of_means(vae, rows):
+    """Of each row, rebuilt from the mean of its code."""
+    return torch.stack([plain_loss(vae, row[None], torch.zeros(1, CODE))[0] for row in rows])
+
+
+def test_the_class_with_the_smallest_loss_of_the_mean_code_wins():
+    method = make(scale=3.0)
+    done = learned(method)
+    state = done.states[-1]
+    found = method.classifier(state)(INPUTS)
+    expected = scores_by_hand(state.models, INPUTS / 3)
+    torch.testing.assert_close(found, expected.detach(), rtol=1e-4, atol=1e-5)
+    assert torch.equal(found.argmax(dim=1), expected.argmax(dim=1))
+
+
+def test_a_class_without_a_vae_scores_below_all_others_and_finite():
+    method = make()
+    models = method.fresh(torch.tensor([1, 2]), seed=0)
+    scores = method.classifier(Knowledge(models, seen=4))(INPUTS)
+    assert scores.isfinite().all()
+    assert (scores[:, [0, 3]].amax(dim=1) < scores[:, [1, 2]].amin(dim=1)).all()
+    nothing = method.classifier(Knowledge(method.no_models(), seen=4))(INPUTS)
+    assert nothing.shape == (len(INPUTS), 4)
+    assert nothing.isfinite().all()
+
+
+def different(method, classes, seed):
+    """VAEs of these classes, each with weights of its own."""
+    return method.fresh(torch.tensor(classes), seed) | method.fresh(torch.tensor(classes[1:]), seed + 100)
+
+
+def at(models, label):
+    """The weights of one class."""
+    (place,) = (models.classes == label).nonzero()
+    return {name: value[place] for name, value in models.weights.items()}
+
+
+def test_the_server_adopts_what_one_client_has_and_distils_the_rest():
+    method = make()
+    old, one, two = (different(method, classes, seed) for seed, classes in enumerate([[0, 3], [1, 2], [2, 3]]))
+    fused = method.fused(old, [one, two])
+    assert fused.classes.tolist() == [1, 2, 3]
+    for name, value in at(fused, 1).items():
+        assert torch.equal(value, at(one, 1)[name])
+    for label, begun in ((2, one), (3, old)):
+        for name, value in at(fused, label).items():
+            moved = (value - at(begun, label)[name]).abs().max()
+            assert 0 < moved < 0.5  # some steps of 0.01 away
+
+
+def test_teachers_dream_all_rows_and_agree_on_their_codes():
+    method = make()
+    one, two = (different(method, [2, 3], seed) for seed in (1, 2))
+    torch.manual_seed(5)
+    lesson = method.lesson(one.classes[:0], method.no_rows(), dreaming=[one, two], teaching=[one, two])
+    torch.manual_seed(5)
+    noise = 2 * torch.rand(7, CODE) - 1
+    assert lesson.labels.tolist() == 14 * [2] + 14 * [3]
+    assert torch.equal(lesson.pulls, torch.full((28,), 0.1))
+    for place in (0, 1):
+        vaes = [PlainVAE(models.weights, place) for models in (one, two)]
+        rows = torch.cat([vae.decode(noise) for vae in vaes])
+        codes = torch.stack([torch.cat(vae.encode(rows), dim=1) for vae in vaes])
+        mine = lesson.labels == 2 + place
+        torch.testing.assert_close(lesson.features[mine], rows.detach())
+        torch.testing.assert_close(lesson.codes[mine], codes.mean(dim=0).detach())
+
+
+def test_fusion_by_average_is_the_mean_of_the_clients():
+    method = make(fusion="average")
+    old, one, two = (different(method, classes, seed) for seed, classes in enumerate([[1, 2], [1, 2], [2, 3]]))
+    fused = method.fused(old, [one, two])
+    assert fused.classes.tolist() == [1, 2, 3]
+    for name, value in at(fused, 2).items():
+        torch.testing.assert_close(value, (at(one, 2)[name] + at(two, 2)[name]) / 2)
+        assert torch.equal(at(fused, 1)[name], at(one, 1)[name])
+        assert torch.equal(at(fused, 3)[name], at(two, 3)[name])
+
+
+class Listening(FedCBC):
+    """Remembers what VAEs begin with and learn from, and does not train them."""
+
+    def trained(self, start, lesson, seeds):
+        self.heard = start, lesson
+        return start
+
+
+@pytest.mark.parametrize("personalisation", ["continual", "replace"])
+def test_a_client_goes_on_where_it_or_the_server_was(personalisation):
+    """Of classes 0 to 3, the client has VAEs of 1 and 3, the server of 2 and 3."""
+    method = making.make(Listening, **SMALL, personalisation=personalisation)
+    own, known = different(method, [1, 3], 1), different(method, [2, 3], 2)
+    client = client_with([0, 0, 1, 1, 2, 2, 3, 3], {"models": own})
+    method.train(client, Round(known, seed=9))
+    start, lesson = method.heard
+    continual = personalisation == "continual"
+    fresh = at(method.fresh(torch.tensor([0]), seed=9), 0)
+    expected = [fresh, at(own, 1) if continual else fresh, at(known, 2), at(own if continual else known, 3)]
+    for label, weights in enumerate(expected):
+        assert all(torch.equal(value, weights[name]) for name, value in at(start, label).items())
+    dreamed = lesson.labels.bincount() - 2
+    assert dreamed.tolist() == ([0, 7, 7, 7] if continual else [0, 0, 7, 7])
+    pulled = [float(lesson.pulls[lesson.labels == label].mean()) for label in range(4)]
+    assert pulled == pytest.approx([0, 0, 0.1, 0.1] if continual else [0, 0, 0, 0])
+
+
+def test_pseudo_samples_are_those_of_the_global_vae_where_there_is_one():
+    method = making.make(Listening, **SMALL)
+    own, known = different(method, [1, 3], 1), different(method, [3], 2)
+    client = client_with([1, 1, 3, 3], {"models": own})
+    torch.manual_seed(7)
+    method.train(client, Round(known, seed=9))
+    torch.manual_seed(7)
+    noise = 2 * torch.rand(7, CODE) - 1
+    _, lesson = method.heard
+    for label, dreaming, place in ((1, own, 0), (3, known, 0)):
+        rows = lesson.features[lesson.labels == label]
+        dreams = PlainVAE(dreaming.weights, place).decode(noise).detach()
+        torch.testing.assert_close(rows[2:], dreams)
+        torch.testing.assert_close(rows[:2], client.data.tensors[0][client.data.labels == label] / method.scale)
+
+
+def test_the_order_of_answers_changes_nothing():
+    one, other = (learned(make(), who=Participation(arrival=arrival)).states[-1] for arrival in ("ordered", "shuffled"))
+    for name, value in one.models.weights.items():
+        assert torch.equal(value, other.models.weights[name])
+
+
+def test_old_classes_are_not_forgotten():
+    """A linear decoder, as half of these features are negative."""
+    inputs = making.room_for_both()
+    method = making.make(FedCBC, making.Backbone(20), **SMALL | {"decoder": "linear", "scale": 1.0, "epochs": 20})
+    done = course(method, inputs, LABELS, Disjoint(2), IidClients(2))
+    assert making.accuracy_on_the_first_task(method, inputs, done) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("setting", "complaint"),
+    [("scale=0", "method.scale"), ("alpha=-1", "method.alpha"), ("pseudo_samples=0", "method.pseudo_samples")],
+)
+def test_wrong_values_are_refused(tiny: Command, setting, complaint):
+    done = tiny("method=fedcbc", f"method.{setting}")
+    assert done.code == 2
+    assert complaint in done.err
+
+
+def test_it_refuses_to_train_end_to_end():
+    done = command("method=fedcbc", "dataset=digits", "backbone=resnet18_small")
+    assert done.code == 2
+    assert "Expected a frozen backbone for method=fedcbc" in done.err
+
+
+def test_of_a_class_that_both_have_the_others_vae_is_taken():
+    method = make()
+    mine, other = different(method, [0, 2], 1), different(method, [1, 2], 2)
+    models = mine | other
+    assert models.classes.tolist() == [0, 1, 2]
+    for label, source in enumerate([mine, other, other]):
+        assert all(torch.equal(value, at(source, label)[name]) for name, value in at(models, label).items())
+    assert models.only(torch.tensor([2, 7])).classes.tolist() == [2]
