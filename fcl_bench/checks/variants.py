@@ -21,7 +21,17 @@ from fcl_bench.config.compose import Maker, composed, parameters
 from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
-SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
+SHORT = {
+    **{"rounds": 3, "epochs": 4, "lr": 0.1},  # enough to learn; for every other rule, two of each would do
+    **{
+        "synthetic": 40,
+        "synthesis_rounds": 3,
+        "synthesis_batch": 16,
+        "generator_steps": 2,
+        "warm_up": 1,
+        "student_steps": 2,
+    },
+}
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
