@@ -7,8 +7,9 @@ Fast-DFKD: in each round a copy of the generator and a batch of latents learn fo
 statistics that the teacher's BatchNorm remembers, to be classified as asked for and, after a warm-up, to tell teacher
 and student apart; the best batch is stored, the generator takes a step along the gradients of its copy (first-order
 MAML), and the student is distilled on what is stored. Teacher and samples go to the clients once per task. Local loss =
-cross-entropy of real batches + 25 x soft cross-entropy with the teacher at temperature 2 over the old classes, on
-synthetic batches, without a factor T^2. End to end the generator makes images; it needs BatchNorm in the backbone.
+cross-entropy of real batches + ``distillation`` x soft cross-entropy with the teacher at temperature 2 over the old
+classes, on synthetic batches, without a factor T^2. End to end the generator makes images, and the backbone must have
+BatchNorm. ``agreement: agree`` is the released mask of the adversarial term, ``disagree`` the paper's.
 Deviates: where clients hold features, the generator (latent and class to features) works in feature space. There is no
 BatchNorm there, so clients report, after the last round of a task, how many samples of each class they hold, their sum
 and the sum of their squares; the server adds up over clients and tasks. The generator moves in units of each class's
@@ -19,7 +20,8 @@ after the last. Labels are dealt evenly and rounds are added until there are ``s
 by Adam; images are not augmented while they are made. Synthetic batches cycle, clients count by samples.
 ``variant: target_repo`` has the released constants: 10 rounds of synthesis but a warm-up of 20, so no student and no
 adversarial term, 2560 samples, an epoch that ends with the shorter of real and synthetic batches, and a plain mean over
-clients. ``agreement: agree`` is the released mask of the adversarial term, ``disagree`` the paper's. A client that was
+clients. In a blurry stream old classes return: ``distil: absent`` (default) imitates the teacher in the classes that
+the task does not have, ``distil: known`` in all old ones; on disjoint streams the two are the same. A client that was
 absent when samples were sent goes on with those it has, or without.
 """
 
@@ -53,6 +55,7 @@ from fcl_bench import (
     Training,
     Update,
     columns_at_client,
+    distillation,
     outputs,
     shuffled,
     snapshot,
@@ -74,6 +77,7 @@ class Settings(Training):
 
     variant: Literal["corrected", "target_repo"]
     agreement: Literal["agree", "disagree"]
+    distil: Literal["absent", "known"]
     distillation: Weight
     temperature: PositiveFloat
     synthetic: PositiveInt
@@ -154,6 +158,7 @@ class Lesson:
     """What clients keep during a task."""
 
     teacher: StateDict
+    columns: Tensor  # the classes to imitate the teacher in
     synthetic: Tensor  # (samples, ...), as clients hold samples
 
 
@@ -395,15 +400,25 @@ class Student(LightningModule):
 
 
 class Rehearsal(Distillation):
-    """Cross-entropy of real samples, and distillation of the synthetic ones that may follow them in a batch."""
+    """Cross-entropy of real samples, and distillation over ``old`` classes of synthetic ones that may follow them."""
+
+    old: Tensor
 
     def training_step(self, batch: tuple[Tensor, ...], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         inputs, labels, *synthetic = batch
         loss = self.cross_entropy(self.network(inputs), labels)
         for samples in synthetic:
-            loss = loss + self.distilled(self.network(samples), samples)
+            loss = loss + self.weight * self.imitated(samples)
         return loss
+
+    def imitated(self, samples: Tensor) -> Tensor:
+        """How far the network is from the teacher."""
+        columns = self.old.to(samples.device)
+        with torch.no_grad():
+            taught = self.teacher(samples)
+        logits = self.network(samples)
+        return distillation(logits[:, columns], taught[:, columns], self.temperature)
 
 
 class TARGET:
@@ -437,7 +452,7 @@ class TARGET:
         """Make up samples of what was learned, average round after round, then ask for moments of features."""
         if len(state.weights["head.bias"]) and not task.yielded:
             made = self.synthesise(state)
-            clients.tell(self.keep, Lesson(state.weights, made.inputs))
+            clients.tell(self.keep, Lesson(state.weights, self.old_classes(task), made.inputs))
             clients.note(recognised=self.recognised(state, made))
         for weights in self.averaging.learn(state.weights, task, clients, self.train):
             state = Global(weights, state.moments)
@@ -496,6 +511,11 @@ class TARGET:
         whole = samples.round() if self.makes_images else samples
         return whole.to(self.backbone.inputs.dtype)
 
+    def old_classes(self, task: Task) -> Tensor:
+        """Those to imitate the teacher in: all of earlier tasks, or of them those that this task does not have."""
+        trained = task.classes if self.settings["distil"] == "absent" else task.new
+        return torch.tensor(sorted(set(range(task.seen)).difference(trained)), dtype=torch.int64)
+
     def recognised(self, state: Global, made: Samples) -> float:
         """The share of samples that the teacher takes for what they shall be."""
         predicted = outputs(self.averaging.classifier(state.weights), made.inputs).argmax(dim=1)
@@ -503,29 +523,31 @@ class TARGET:
 
     def keep(self, client: Client, lesson: Lesson) -> None:
         """At the client: remember the model of the task before, and the samples made with it."""
-        client.memory["teacher"] = lesson.teacher
-        client.memory["synthetic"] = lesson.synthetic
+        client.memory.update(vars(lesson))
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: learn from real samples, imitate the teacher on synthetic ones."""
         loss = self.averaging.loss
-        loss.load_teacher(client.memory.get("teacher"))
+        lesson = Lesson(**client.memory) if client.memory else None
+        if lesson is not None:
+            loss.load_teacher(lesson.teacher)
+            loss.assign(old=lesson.columns)
         loss.assign(lr=received.lr, columns=columns_at_client(received.columns, client.data.labels))
         loss.network.load_state_dict(received.weights)
         if len(client.data):
-            self.settings["fit"].over(loss, self.batches(client))
+            self.settings["fit"].over(loss, self.batches(client, lesson))
         update = Update(snapshot(loss.network), len(client.data))
         if self.settings["variant"] == "target_repo":
             return update.counted_once()
         return update
 
-    def batches(self, client: Client) -> Iterable[tuple[Tensor, ...]]:
-        """What a client trains on in a round: inputs, labels and, if it has any, synthetic samples."""
+    def batches(self, client: Client, lesson: Lesson | None) -> Iterable[tuple[Tensor, ...]]:
+        """What a client trains on in a round: inputs, labels and, if there is a lesson, synthetic samples."""
         epochs = self.settings["epochs"]
         real = partial(shuffled, client.data, batch_size=self.settings["batch_size"])
-        if "synthetic" not in client.memory:
+        if lesson is None or len(lesson.columns) == 0:
             return real(epochs=epochs)
-        made = partial(one_pass, client.memory["synthetic"], self.settings["synthetic_batch"])
+        made = partial(one_pass, lesson.synthetic, self.settings["synthetic_batch"])
         if self.settings["variant"] == "corrected":
             return paired(real(epochs=epochs), chain.from_iterable(made() for _ in count()))
         return chain.from_iterable(paired(real(epochs=1), made()) for _ in range(epochs))

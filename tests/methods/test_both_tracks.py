@@ -6,6 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from fcl_bench.checks import Sandbox
+from fcl_bench.checks.variants import SHORT
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.config.compose import build, composed
 from fcl_bench.message import encode
@@ -20,10 +21,10 @@ def test_there_are_some():
 @pytest.mark.parametrize("trainable", [False, True], ids=["frozen", "end_to_end"])
 @pytest.mark.parametrize("name", TRAINING)
 def test_fabric_and_trainer_give_the_same_weights(name, trainable):
+    settings = SHORT | {"rounds": 2, "epochs": 2}
+    brief = [f"method.{key}={value}" for key, value in settings.items() if key in composed(f"method={name}").method]
     fabric, trainer = (
-        composed(
-            f"method={name}", "method.rounds=2", "method.epochs=2", f"local={local}", "local.accelerator=cpu"
-        ).method
+        composed(f"method={name}", *brief, f"local={local}", "local.accelerator=cpu").method
         for local in ("fabric", "trainer")
     )
     one, other = (Sandbox(partial(build, node), trainable).run().state for node in (fabric, trainer))

@@ -11,7 +11,7 @@ from torch import nn
 from torch.distributions import Categorical, kl_divergence
 from torch.nn.functional import cross_entropy
 
-from fcl_bench import Backbone, ConfigError, Network, Samples, snapshot
+from fcl_bench import Backbone, ConfigError, Network, Samples, Task, snapshot
 from fcl_bench.backbone import InputSpec
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.methods.target import (
@@ -20,6 +20,7 @@ from fcl_bench.methods.target import (
     BatchNormStatistics,
     ClassStatistics,
     Global,
+    Lesson,
     Rehearsal,
     Student,
     Synthesis,
@@ -192,14 +193,15 @@ def test_a_round_moves_copy_and_latents_keeps_the_best_batch_and_then_moves_the_
 
 def test_the_local_loss_by_hand():
     student = with_head(Network(Backbone(2)), 3, seed=3)
-    teacher = with_head(Network(Backbone(2)), 2, seed=1)
+    teacher = with_head(Network(Backbone(2)), 3, seed=1)
     loss = Rehearsal(student, sgd, weight=25.0, temperature=2.0)
     loss.assign(columns=torch.tensor([0, 2]))
     inputs, labels, made = torch.randn(4, 2), torch.tensor([0, 2, 2, 0]), torch.randn(5, 2)
     real = cross_entropy(student(inputs)[:, [0, 2]], torch.tensor([0, 1, 1, 0]))
     torch.testing.assert_close(loss.training_step((inputs, labels), 0), real)
     loss.load_teacher(snapshot(teacher))
-    p, q = (teacher(made) / 2).softmax(dim=1), (student(made)[:, :2] / 2).log_softmax(dim=1)
+    loss.assign(old=torch.tensor([0, 1]))
+    p, q = (teacher(made)[:, :2] / 2).softmax(dim=1), (student(made)[:, :2] / 2).log_softmax(dim=1)
     expected = real - 25 * (p * q).sum() / 5
     torch.testing.assert_close(loss.training_step((inputs, labels, made), 0), expected)
 
@@ -269,31 +271,41 @@ def test_synthetic_images_are_bytes_that_the_teacher_takes_for_what_they_shall_b
     assert method.recognised(state, made) > 0.5
 
 
-def client(samples, synthetic):
+def batches(method, samples, synthetic, columns=(0, 1)):
     data = Samples(torch.arange(float(samples))[:, None], torch.zeros(samples, dtype=torch.int64))
-    return SimpleNamespace(data=data, memory={"synthetic": synthetic})
+    lesson = Lesson({}, torch.tensor(columns), synthetic)
+    return list(method.batches(SimpleNamespace(data=data), lesson))
 
 
 def test_synthetic_batches_cycle_so_that_every_real_batch_has_one():
     method = short(synthetic_batch=4, batch_size=10, epochs=3)
-    synthetic = torch.arange(12.0)[:, None]
-    batches = list(method.batches(client(50, synthetic)))
-    assert len(batches) == 15
-    real = torch.cat([inputs for inputs, _, _ in batches])
+    found = batches(method, 50, torch.arange(12.0)[:, None])
+    assert len(found) == 15
+    real = torch.cat([inputs for inputs, _, _ in found])
     assert real.flatten().sort().values.tolist() == sorted(3 * list(range(50)))
     for start in range(0, 15, 3):
-        one_turn = torch.cat([made for _, _, made in batches[start : start + 3]])
+        one_turn = torch.cat([made for _, _, made in found[start : start + 3]])
         assert sorted(one_turn.flatten().tolist()) == list(range(12))
 
 
 def test_a_released_epoch_ends_with_the_shorter_batches():
     method = short(variant="target_repo", synthetic_batch=500, batch_size=10, epochs=3)
     for samples, steps in ((200, 6), (40, 4)):  # 2560 samples are six batches
-        batches = list(method.batches(client(samples, torch.zeros(2560, 1))))
-        assert len(batches) == 3 * steps
+        found = batches(method, samples, torch.zeros(2560, 1))
+        assert len(found) == 3 * steps
         for epoch in range(3):
-            seen = torch.cat([inputs for inputs, *_ in islice(batches, epoch * steps, (epoch + 1) * steps)])
+            seen = torch.cat([inputs for inputs, *_ in islice(found, epoch * steps, (epoch + 1) * steps)])
             assert len(seen.unique()) == len(seen)
+
+
+def test_without_a_class_to_imitate_the_teacher_in_there_are_real_samples_only():
+    assert {len(batch) for batch in batches(short(), 50, torch.zeros(20, 1), columns=())} == {2}
+
+
+def test_which_classes_the_teacher_is_imitated_in():
+    task = Task(index=1, registrations=(), known=(1,), new=(3, 4), seen=5)
+    assert short(distil="absent").old_classes(task).tolist() == [0, 2]
+    assert short(distil="known").old_classes(task).tolist() == [0, 1, 2]
 
 
 def test_one_pass_has_every_row_once():
@@ -333,7 +345,8 @@ def test_exchanges_and_their_bytes(done):
     keep = done.exchanges[2]
     head = known * (5 + 1) * 4
     made = 4 * 32 * 5 * 4  # 128 samples of 5 features, the first multiple of a batch above 100
-    assert keep.downlink_bytes == 3 * (head + made)
+    columns = (known - len(done.stream.tasks[1].known)) * 8  # old classes that are absent
+    assert keep.downlink_bytes == 3 * (head + columns + made)
     assert keep.uplink_bytes == 0
     assert 0 <= keep.notes["recognised"] <= 1
     for exchange in (each for each in done.exchanges if each.function == "report"):
@@ -349,7 +362,7 @@ def test_images_go_down_as_bytes_and_no_moments_are_reported():
     images = torch.randint(0, 256, (120, 3, 8, 8), dtype=torch.uint8)
     done = course(method, images, LABELS, Disjoint(2), IidClients(2))
     assert [exchange.function for exchange in done.exchanges] == ["train", "keep", "train"]
-    assert done.exchanges[1].downlink_bytes == 2 * (size(done.states[0].weights) + 128 * 3 * 8 * 8)
+    assert done.exchanges[1].downlink_bytes == 2 * (size(done.states[0].weights) + 3 * 8 + 128 * 3 * 8 * 8)
     memory = done.memories[-1][0]
     assert memory["synthetic"].dtype == torch.uint8
     assert memory["synthetic"].shape == (128, 3, 8, 8)
