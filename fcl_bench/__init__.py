@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fcl_bench.errors import ConfigError, UserError
     from fcl_bench.federation import Client, Clients
     from fcl_bench.head import CosineToMeans, Scores, grown
-    from fcl_bench.local import Fit
+    from fcl_bench.local import Fit, shuffled
     from fcl_bench.losses import (
         CrossEntropy,
         Distillation,
@@ -41,7 +41,7 @@ _NAMES = {
     "errors": ("ConfigError", "UserError"),
     "federation": ("Client", "Clients"),
     "head": ("CosineToMeans", "Scores", "grown"),
-    "local": ("Fit",),
+    "local": ("Fit", "shuffled"),
     "losses": (
         "CrossEntropy",
         "Distillation",

@@ -256,6 +256,7 @@ class FedCBC:
     exemplar_free = True
     needs_frozen_backbone = True
     resumes_within_tasks = True
+    quick_settings = {"hidden": 16, "code": 4, "pseudo_samples": 8}
 
     def __init__(
         self,

@@ -5,7 +5,7 @@ from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
 from hydra.utils import get_class
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.averaging import Training
 from fcl_bench.checks.rules import (
@@ -21,10 +21,7 @@ from fcl_bench.config.compose import Maker, composed, parameters
 from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
-SHORT = {  # enough to learn; for every other rule, two rounds of two epochs would do
-    **{"rounds": 3, "epochs": 4, "lr": 0.1},
-    **{"hidden": 16, "code": 4, "pseudo_samples": 8},
-}
+SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
@@ -37,7 +34,13 @@ def configured(*words: str) -> Maker:
     """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
     node = composed(*words).method
     settings: Any = OmegaConf.to_container(node, resolve=True)
-    return Maker(settings | {key: value for key, value in SHORT.items() if key in settings})
+    return Maker(settings | short_settings(node))
+
+
+def short_settings(node: DictConfig) -> dict[str, Any]:
+    """What makes a method quick to check: fewer and shorter rounds, and what its class names in ``quick_settings``."""
+    shorter = {key: value for key, value in SHORT.items() if key in node}
+    return shorter | getattr(get_class(node["_target_"]), "quick_settings", {})
 
 
 @cache

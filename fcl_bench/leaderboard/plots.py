@@ -22,6 +22,7 @@ from fcl_bench.leaderboard.plot_style import (
     row_names,
     row_styles,
 )
+from fcl_bench.leaderboard.plot_synthetic import synthetic
 from fcl_bench.leaderboard.plot_trade import pareto
 from fcl_bench.leaderboard.stream_picture import dense_counts, picture
 from fcl_bench.leaderboard.titles import told_apart
@@ -75,6 +76,7 @@ KINDS: dict[str, Callable[[Sequence[Board]], NamedFigures]] = {
     "matrix": matrix,
     "pareto": pareto,
     "stream": stream,
+    "synthetic": synthetic,
     "gamma": gamma,
 }
 SETTING = "setting"  # a kind that also needs the name of the setting

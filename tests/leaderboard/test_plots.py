@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from conftest import Command, command
 from matplotlib.figure import Figure
 from matplotlib.image import imread
@@ -14,10 +15,14 @@ from matplotlib.transforms import Bbox
 from records import classifier, made, record, write
 
 from fcl_bench.errors import UserError
+from fcl_bench.leaderboard.boards import boards
 from fcl_bench.leaderboard.plot_setting import gamma, over_setting
+from fcl_bench.leaderboard.plot_synthetic import synthetic
 from fcl_bench.leaderboard.plot_trade import front
 from fcl_bench.leaderboard.plots import KINDS, curves, matrix, pareto, retention
+from fcl_bench.leaderboard.runs import run_of
 from fcl_bench.leaderboard.statistics import score
+from fcl_bench.message import encode
 
 TWO = {"first": 60.0, "second": 40.0}
 
@@ -234,7 +239,7 @@ def test_rows_without_a_metric_are_left_out_of_its_plot() -> None:
     assert [container.get_label() for container in seconds.containers] == ["whole", "bare", "blank"]
 
 
-@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("gamma", "stream", "synthetic")])
 def test_every_kind_is_written_as_png_and_svg(tmp_path: Path, kind: str) -> None:
     for number, one in enumerate(some()):
         write(tmp_path / str(number), one)
@@ -245,6 +250,25 @@ def test_every_kind_is_written_as_png_and_svg(tmp_path: Path, kind: str) -> None
         assert told.out.startswith(str(path))
     assert imread(tmp_path / "figure.png").std() > 0.05
     assert "<svg" in (tmp_path / "figure.svg").read_text()
+
+
+def test_synthetic_images_come_from_the_checkpoint_beside_a_record(tmp_path: Path) -> None:
+    path = write(tmp_path / "one", record())
+    refused = command("plot", str(tmp_path), "--kind", "synthetic")
+    assert refused.code == 1
+    assert "None of these runs has synthetic images in its checkpoint: name " in refused.err
+    images = torch.randint(0, 256, (70, 3, 5, 6), dtype=torch.uint8)
+    checkpoint = path.parent / "checkpoint" / "checkpoint.safetensors"
+    checkpoint.parent.mkdir()
+    checkpoint.write_bytes(encode({"memories": {0: {"teacher": 1}, 2: {"synthetic": images}}}))
+    ((words, figure),) = synthetic(boards([run_of(record(), path)]))
+    assert words.startswith("afcl, ")
+    drawn = figure.axes[0].images[0].get_array()
+    assert drawn.shape == (40, 48, 3)
+    for number in (0, 7, 8, 63):
+        line, place = divmod(number, 8)
+        part = drawn[5 * line : 5 * line + 5, 6 * place : 6 * place + 6]
+        assert np.array_equal(part.transpose(2, 0, 1), images[number].numpy())
 
 
 def test_the_stream_comes_from_the_manifest_beside_a_record(tiny: Command, output_dir: Path, tmp_path: Path) -> None:

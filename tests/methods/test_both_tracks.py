@@ -7,6 +7,7 @@ from omegaconf import OmegaConf
 
 from fcl_bench import Backbone
 from fcl_bench.checks import Sandbox, configured
+from fcl_bench.checks.variants import short_settings
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.config.compose import build, composed
 from fcl_bench.message import encode
@@ -24,10 +25,10 @@ def test_there_are_some():
 def test_fabric_and_trainer_give_the_same_weights(name, trainable):
     if trainable and facts(configured(f"method={name}")(Backbone(1)))["needs_frozen_backbone"]:
         pytest.skip("needs a frozen backbone")
+    settings = short_settings(composed(f"method={name}").method) | {"rounds": 2, "epochs": 2}
+    brief = [f"method.{key}={value}" for key, value in settings.items()]
     fabric, trainer = (
-        composed(
-            f"method={name}", "method.rounds=2", "method.epochs=2", f"local={local}", "local.accelerator=cpu"
-        ).method
+        composed(f"method={name}", *brief, f"local={local}", "local.accelerator=cpu").method
         for local in ("fabric", "trainer")
     )
     one, other = (Sandbox(partial(build, node), trainable).run().state for node in (fabric, trainer))
