@@ -17,7 +17,6 @@ from torch.nn.functional import cosine_similarity, cross_entropy
 from benchmarks.harness import learn_all, make_scenario
 from benchmarks.measure import Row, best
 from benchmarks.plain import ready_batches
-from fcl_bench.run.scenario import Scenario
 
 REPEATS = 5
 ONE_CALL = (
@@ -51,11 +50,9 @@ def plain_seconds(settings: dict[str, Any], inputs: Tensor, labels: Tensor) -> f
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     start = perf_counter()
-    coarse, its_key, head = (
-        nn.Parameter(torch.zeros(features)),
-        nn.Parameter(torch.rand(features)),
-        mlp(features, classes),
-    )
+    coarse = nn.Parameter(torch.zeros(features))
+    its_key = nn.Parameter(torch.rand(features))
+    head = mlp(features, classes)
 
     def first(some: Tensor, their_labels: Tensor) -> Tensor:
         loss = cross_entropy(head(some + coarse), their_labels)
@@ -63,7 +60,8 @@ def plain_seconds(settings: dict[str, Any], inputs: Tensor, labels: Tensor) -> f
 
     fit(settings, [coarse, its_key, *head.parameters()], first, inputs, labels)
     fixed = coarse.detach()
-    fine, keys = nn.Parameter(torch.zeros(classes, features)), nn.Parameter(torch.rand(classes, features))
+    fine = nn.Parameter(torch.zeros(classes, features))
+    keys = nn.Parameter(torch.rand(classes, features))
     local_head = mlp(features, classes)
 
     def second(some: Tensor, their_labels: Tensor) -> Tensor:
