@@ -10,10 +10,10 @@ true class in training, and that of the nearest key in a test. Heads are feature
 weight decay 0.001, gradients clipped to norm 1, batches of 16, 5 rounds x 5 epochs of each stage. Only the global
 prompt, its key and the global head leave a client. ``place: tokens`` is the paper's: 15 tokens before the first block,
 of which the head reads the mean output, and key and value prefixes of length 15 in blocks 2, 3 and 4, counted from 0.
-Deviates: the headline is the global model over all classes seen, without the mask of a task; the personal classifier of
-each client is scored beside it, over all classes seen or masked as ``personal_mask`` says. ``held`` leaves the classes
-that the client has held, ``task`` those of its latest task, the published mask; but there each test sample comes with
-its task, and here all classes that the client has held are tested. A client has one local head, not one for each task.
+Deviates: the headline is the global model over all classes seen, without the mask of a task. Beside it, the personal
+classifier of each client is scored; it knows the classes that its client has held or, with ``task_mask``, those of its
+latest task only: the published mask, but there each test sample comes with its task, and here all classes that the
+client has held are tested, so those of earlier tasks are lost. A client has one local head, not one for each task.
 A fine prompt is chosen for each sample, not by vote of a batch. Images are not augmented. ``place: stages`` (offsets to
 each channel at the inputs of the stages behind the first) and ``place: features`` (offsets to the features) are
 adaptations to convolutional networks and to cached features; offsets begin at 0. ``fusion: avg`` is the mean weighted
@@ -414,6 +414,8 @@ class PersonalClassifier(nn.Module):
 class FedMGP:
     """``place`` says where prompts act, ``fusion`` what the server does with those of its clients.
 
+    ``task_mask`` tells personal classifiers which classes the latest task of their client has.
+
     Each task has ``rounds`` rounds of ``epochs`` epochs for both stages. ``width`` is the heads' hidden layer. With
     ``place: tokens``, prompts have a ``length``, and ``blocks`` get prefixes. The state is the global pool.
     """
@@ -428,7 +430,7 @@ class FedMGP:
         backbone: Backbone,
         place: Literal["features", "stages", "tokens"],
         fusion: Literal["avg", "distill"],
-        personal_mask: Literal["none", "held", "task"],
+        task_mask: bool,
         width: PositiveInt,
         length: PositiveInt,
         blocks: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)],
@@ -445,7 +447,7 @@ class FedMGP:
         self.place = place_named(place, backbone, length, tuple(blocks))
         self.fusion = fusion
         self.needs_public_samples = fusion == "distill"
-        self.personal_mask = personal_mask
+        self.task_mask = task_mask
         self.features = backbone.features
         self.width = width
         self.pull = pull
@@ -525,9 +527,8 @@ class FedMGP:
         local = memory.get("local")
         if local is None:
             return self.classifier(state)
-        known = len(local.weights["head.bias"])
-        allowed = {"none": torch.arange(known), "held": local.held, "task": local.latest}[self.personal_mask]
-        fine = self.fine(local, known)
+        fine = self.fine(local, len(local.weights["head.bias"]))
+        allowed = local.latest if self.task_mask else local.held
         classes = len(state["head.bias"])
         classifier = PersonalClassifier(self.place, state["prompts"], fine, local.held, allowed, classes)
         return classifier.to(self.fit.device).eval()

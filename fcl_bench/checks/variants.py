@@ -23,6 +23,8 @@ from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
 SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
+SMALL = {"batch_size": 128, "length": 2, "blocks": [0, 1]}  # one batch per epoch, small prompts
+ADAM = {"lr": 0.01}  # it takes smaller steps than SGD
 TRACKS: dict[str, dict[str, Any]] = {
     "frozen": {},
     "frozen_convolutions": {"network": little_stages},
@@ -42,7 +44,9 @@ def configured(*words: str) -> Maker:
     """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
     node = composed(*words).method
     settings: Any = OmegaConf.to_container(node, resolve=True)
-    return Maker(settings | {key: value for key, value in SHORT.items() if key in settings})
+    adam = settings.get("optimizer", {}).get("_target_") == "torch.optim.Adam"
+    short = SHORT | SMALL | (ADAM if adam else {})
+    return Maker(settings | {key: value for key, value in short.items() if key in settings})
 
 
 @cache
