@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fcl_bench.checks import check_method, configured
     from fcl_bench.errors import ConfigError, UserError
     from fcl_bench.federation import Client, Clients
-    from fcl_bench.head import CosineToMeans, Scores, grown
+    from fcl_bench.head import CosineToMeans, Head, Scores, grown
     from fcl_bench.local import Fit, shuffled
     from fcl_bench.losses import (
         CrossEntropy,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
     from fcl_bench.replay import Reservoir, Samples
-    from fcl_bench.softmax import columns_at_client, masked_targets
+    from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, masked_targets
     from fcl_bench.stream import Task
     from fcl_bench.threads import numbers_per_sample, threads_for
 
@@ -40,7 +40,7 @@ _NAMES = {
     "checks": ("check_method", "configured"),
     "errors": ("ConfigError", "UserError"),
     "federation": ("Client", "Clients"),
-    "head": ("CosineToMeans", "Scores", "grown"),
+    "head": ("CosineToMeans", "Head", "Scores", "grown"),
     "local": ("Fit", "shuffled"),
     "losses": (
         "CrossEntropy",
@@ -54,7 +54,7 @@ _NAMES = {
     "message": ("StateDict", "snapshot"),
     "method": ("Method",),
     "replay": ("Reservoir", "Samples"),
-    "softmax": ("columns_at_client", "masked_targets"),
+    "softmax": ("Scope", "columns_at_client", "columns_for_all", "masked_targets"),
     "stream": ("Task",),
     "threads": ("numbers_per_sample", "threads_for"),
 }

@@ -10,7 +10,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
@@ -51,6 +51,10 @@ class Fit(Protocol):
 
     def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """Train ``module`` in place, a step for every batch as it comes, with a fresh optimizer."""
+        ...
+
+    def clipping(self, norm: float) -> "Fit":
+        """The same with gradients clipped to a norm, unless the settings of local training clip them already."""
         ...
 
 
@@ -116,6 +120,10 @@ class _Settings(ABC):
     @abstractmethod
     def over(self, module: "L.LightningModule", batches: Iterable[Batch]) -> None:
         """See :class:`Fit`."""
+
+    def clipping(self, norm: float) -> Fit:
+        """See :class:`Fit`."""
+        return self if self.gradient_clip is not None else replace(self, gradient_clip=norm)
 
     @property
     def device(self) -> torch.device:

@@ -53,6 +53,9 @@ class Method(Protocol):
     training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a
     federation must not show, so it is a reference in a leaderboard and no competitor).
 
+    ``takes_images = True`` says that a method with a frozen backbone runs it by itself, so clients may hold images.
+    ``needs_public_samples = True`` says that it uses ``task.public``, so a stream that reserves no samples is refused.
+
     ``resumes_within_tasks = True`` says that ``learn`` goes on after ``task.yielded`` states of a task, from the last
     of them; other methods are resumed at the beginning of a task.
 

@@ -11,6 +11,8 @@ from torch import Tensor, nn
 import fcl_bench.checks as contract
 from fcl_bench import Scores, check_method
 from fcl_bench.checks import Sandbox, rules, run_check
+from fcl_bench.checks.sandbox import little_stages
+from fcl_bench.checks.variants import checks_of, variants
 
 
 @dataclass(frozen=True)
@@ -301,6 +303,31 @@ def test_a_known_failure_must_fail():
         AssertionError, match="check_learns passes, but known_failures says: it never looks at the data"
     ):
         run_check(rules.check_learns, Sandbox(Boastful))
+
+
+def test_variants_that_need_images_are_checked_on_a_frozen_network_that_suits_them():
+    tracks = {}
+    for words in variants("fedmgp"):
+        tracks[words[-1]] = {track for track, _ in checks_of(words)}
+    assert tracks["method=fedmgp"] == {"frozen"}
+    assert tracks["method.place=stages"] == {"frozen_convolutions"}
+    assert tracks["method.place=tokens"] == {"frozen_transformer"}
+    assert tracks["method.fusion=distill"] == {"frozen"}
+
+
+def test_clients_hold_images_for_a_frozen_network_and_public_samples_are_there_for_those_who_need_them():
+    class Needy(NearestMean):
+        needs_public_samples = True
+
+    seen = []
+    sandbox = Sandbox(lambda backbone: seen.append(backbone) or Needy(backbone), network=little_stages)
+    assert sandbox.train.shape[1:] == (3, 8, 8)
+    assert len(sandbox.stream.reserved) == 5 * 6
+    assert len(Sandbox(NearestMean).stream.reserved) == 0
+    backbone = seen[0]
+    assert not backbone.trainable
+    assert backbone.build()(sandbox.train).shape == (240, backbone.features)
+    assert not any(weight.requires_grad for weight in backbone.build().parameters())
 
 
 def test_methods_that_train_networks_are_checked_on_images_too(monkeypatch):

@@ -83,6 +83,14 @@ def test_gradient_clipping_reaches_the_loop(kind):
 
 
 @pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
+def test_a_method_may_clip_where_the_settings_do_not(kind):
+    usual = kind(accelerator="cpu", deterministic=True)
+    assert usual.clipping(0.05) == kind(accelerator="cpu", deterministic=True, gradient_clip=0.05)
+    assert usual.gradient_clip is None
+    assert kind(gradient_clip=2.0).clipping(0.05).gradient_clip == 2.0
+
+
+@pytest.mark.parametrize("kind", [FabricFit, TrainerFit])
 def test_precision_reaches_the_loop(kind):
     weight = trained(kind(accelerator="cpu", precision="bf16-mixed")).network.weight
     assert weight.dtype == torch.float32

@@ -1,5 +1,6 @@
 """A tiny scenario for checking methods: separable classes, a short stream, a few clients; no files, no downloads."""
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fcl_bench.backbone import Backbone, InputSpec
+from fcl_bench.backbone import Backbone, Frozen, InputSpec
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.learning import beginning, learn
 from fcl_bench.message import decode, encode
@@ -27,6 +28,7 @@ CLIENTS = 4
 TASKS = 3
 FEATURES = 16
 SIDE = 8  # pixels of an image
+RESERVED = 5  # public samples of a class, for methods that need them
 
 Make = Callable[[Backbone], Method]
 
@@ -42,11 +44,15 @@ class SandboxRun:
 
 
 class Sandbox:
-    """Runs the method that ``make`` builds, on features or (``trainable``) on little images."""
+    """Runs the method that ``make`` builds: on features, or on little images.
 
-    def __init__(self, make: Make, trainable: bool = False):
+    Clients hold images for a ``trainable`` backbone, or for a frozen ``network`` from them to features.
+    """
+
+    def __init__(self, make: Make, trainable: bool = False, network: Callable[[], nn.Module] | None = None):
         self.make = make
         self.trainable = trainable
+        self.network = _little_network if trainable else network
         with seeded(SEED):
             means = 4 * torch.randn(CLASSES, FEATURES)
             self.train, self.train_labels = self._draw(means, per_class=40)
@@ -55,9 +61,9 @@ class Sandbox:
     def method(self) -> Method:
         """A fresh method, always the same."""
         backbone = Backbone(FEATURES)
-        if self.trainable:
+        if self.network:
             images = InputSpec((3, SIDE, SIDE), torch.uint8, 0, 255)
-            backbone = Backbone(FEATURES, trainable=True, build=_little_network, inputs=images)
+            backbone = Backbone(FEATURES, self.trainable, self.network, images)
         with seeded(derive(SEED, "init")):
             return self.make(backbone)
 
@@ -106,19 +112,19 @@ class Sandbox:
     @cached_property
     def stream(self) -> Stream:
         """Si-Blurry over skewed clients."""
-        return self._stream(SiBlurry(TASKS), Dirichlet(CLIENTS, alpha=0.5))
+        return self._stream(SiBlurry(TASKS, reserved=self._reserved), Dirichlet(CLIENTS, alpha=0.5))
 
     def evenly_dealt(self, tasks: int) -> Stream:
         """Every client holds every class in every task."""
-        return self._stream(IidTasks(tasks), IidClients(CLIENTS))
+        return self._stream(IidTasks(tasks, reserved=self._reserved), IidClients(CLIENTS))
 
     def with_first_client_split(self) -> Stream:
         """The usual stream, but half of client 0's data are in the hands of one client more."""
-        return self._stream(SiBlurry(TASKS), Regrouped(CLIENTS + 1, _split_first))
+        return self._stream(SiBlurry(TASKS, reserved=self._reserved), Regrouped(CLIENTS + 1, _split_first))
 
     def with_starved_clients(self) -> Stream:
         """The usual stream, but client 0 has nothing and client 1 has one sample of each task."""
-        return self._stream(SiBlurry(TASKS), Regrouped(CLIENTS, _starve))
+        return self._stream(SiBlurry(TASKS, reserved=self._reserved), Regrouped(CLIENTS, _starve))
 
     def test_numbers(self, stream: Stream) -> Tensor:
         """Test labels as registered class numbers."""
@@ -134,6 +140,10 @@ class Sandbox:
         return any(row.numpy().tobytes() in self._samples for row in rows)
 
     @cached_property
+    def _reserved(self) -> int:
+        return RESERVED if getattr(self.method(), "needs_public_samples", False) else 0
+
+    @cached_property
     def _samples(self) -> set[bytes]:
         return {row.numpy().tobytes() for row in self.train.flatten(1).double()}
 
@@ -146,7 +156,7 @@ class Sandbox:
     def _draw(self, means: Tensor, per_class: int) -> tuple[Tensor, Tensor]:
         labels = torch.arange(CLASSES).repeat(per_class)
         samples = means[labels] + torch.randn(len(labels), FEATURES)
-        if self.trainable:
+        if self.network:
             samples = _images(samples)
         return samples, labels
 
@@ -226,6 +236,32 @@ def _little_network() -> nn.Module:
         return nn.Sequential(
             _Scale(), nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AvgPool2d(SIDE // 2), nn.Flatten()
         )
+
+
+def little_stages() -> nn.Module:
+    """A frozen network with stages by the names of a ResNet, images to features."""
+    with seeded(SEED):
+        stages = {f"layer{number}": _convolution(3 if number == 1 else 4) for number in range(1, 5)}
+        pool = nn.Sequential(nn.AvgPool2d(SIDE // 2), nn.Flatten())
+        return Frozen(OrderedDict(scale=_Scale(), **stages, pool=pool))
+
+
+def _convolution(channels: int) -> nn.Module:
+    convolution = nn.Conv2d(channels, 4, 3, padding=1)
+    nn.init.kaiming_normal_(convolution.weight, nonlinearity="relu")
+    return nn.Sequential(convolution, nn.ReLU())
+
+
+def little_transformer() -> nn.Module:
+    """A frozen vision transformer of timm, images to features, whose random weights are not too small to matter."""
+    from timm.models.vision_transformer import VisionTransformer  # takes a second, and few methods need it
+
+    with seeded(SEED), torch.no_grad():
+        transformer = VisionTransformer(SIDE, SIDE // 2, num_classes=0, embed_dim=FEATURES, depth=2, num_heads=2)
+        for weight in transformer.blocks.parameters():
+            if weight.dim() == 2:
+                weight.mul_(10)
+    return Frozen(OrderedDict(scale=_Scale(), model=transformer))
 
 
 class _Scale(nn.Module):

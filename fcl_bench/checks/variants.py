@@ -16,12 +16,20 @@ from fcl_bench.checks.rules import (
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
 )
-from fcl_bench.checks.sandbox import Sandbox
+from fcl_bench.checks.sandbox import Sandbox, little_stages, little_transformer
 from fcl_bench.config.compose import Maker, composed, parameters
+from fcl_bench.errors import ConfigError
 from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
 SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
+TRACKS: dict[str, dict[str, Any]] = {
+    "frozen": {},
+    "frozen_convolutions": {"network": little_stages},
+    "frozen_transformer": {"network": little_transformer},
+    "end_to_end": {"trainable": True},
+}
+FROZEN = ("frozen", "frozen_convolutions", "frozen_transformer")
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
@@ -46,7 +54,7 @@ def short_settings(node: DictConfig) -> dict[str, Any]:
 @cache
 def sandbox(words: Words, track: str) -> Sandbox:
     """The place where all checks of a variant on a track run, so that they share the plain run."""
-    return Sandbox(configured(*words), trainable=track == "end_to_end")
+    return Sandbox(configured(*words), **TRACKS[track])
 
 
 def variants(name: str) -> Iterator[Words]:
@@ -59,12 +67,26 @@ def variants(name: str) -> Iterator[Words]:
                 yield f"method={name}", f"method.{setting}={choice}"
 
 
+def frozen_track(words: Words) -> str:
+    """The first frozen track that the method does not refuse; if it refuses all, the one whose checks will say so."""
+    if not getattr(sandbox(words[:1], "frozen").method(), "takes_images", False):
+        return "frozen"
+    for track in FROZEN:
+        try:
+            sandbox(words, track).method()
+        except ConfigError:
+            continue
+        return track
+    return "frozen"
+
+
 def checks_of(words: Words) -> Iterator[tuple[str, Check]]:
     """The tracks on which a method runs, and the checks there; a variant meets those that its choice can matter to."""
     if len(words) > 1:
         setting = words[1].partition("=")[0].removeprefix("method.")
+        track = frozen_track(words)
         for check in SHARED_SETTING if setting in Training.__annotations__ else CHECKS:
-            yield "frozen", check
+            yield track, check
         return
     for check in (*CHECKS, check_import_has_no_side_effects):
         yield "frozen", check

@@ -93,19 +93,21 @@ def check(config: DictConfig) -> None:
         _check_node(_value(config, name, name), name)
     check_method_name(config)
     if getattr(_target(config.method), "needs_frozen_backbone", False):
-        _check_features(config)
+        _check_frozen(config)
     if config.protocol is not None:
         check_protocol(config)
 
 
-def _check_features(config: DictConfig) -> None:
-    """For a method that learns in closed form, clients must hold features."""
+def _check_frozen(config: DictConfig) -> None:
+    """For a method that does not train the backbone; it learns in closed form on features unless it takes images."""
+    takes_images = getattr(_target(config.method), "takes_images", False)
     if config.backbone.trainable:
+        why = "which does not train it" if takes_images else "which learns in closed form on features"
         raise ConfigError(
-            f"Expected a frozen backbone for method={method_name(config)}, which learns in closed form on features, "
+            f"Expected a frozen backbone for method={method_name(config)}, {why}, "
             "but got backbone.trainable=true: set backbone.trainable=false."
         )
-    if config.backbone.get("clients_hold") == "images":
+    if config.backbone.get("clients_hold") == "images" and not takes_images:
         raise ConfigError(
             f"Expected clients to hold features for method={method_name(config)}, which learns in closed form on them, "
             "but got backbone.clients_hold=images: set backbone.clients_hold=features."

@@ -5,6 +5,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.catalogue import config_file, names
+from fcl_bench.config.run_id import method_name
 from fcl_bench.errors import ConfigError, choices
 
 
@@ -12,7 +13,7 @@ def check_protocol(config: DictConfig) -> None:
     """Raise a :class:`ConfigError` for the first setting that is not what ``config.protocol`` fixes."""
     wanted = fixed(config.protocol)
     if "rounds" in config.method:  # else it is not a method that the budget is for
-        wanted |= {f"method.{key}": value for key, value in config.budget.items()}
+        wanted |= _budget(config)
     for key, value in wanted.items():
         given: Any = OmegaConf.select(config, key)
         if OmegaConf.is_config(given):
@@ -22,6 +23,13 @@ def check_protocol(config: DictConfig) -> None:
                 f"protocol={config.protocol} fixes {key}={value}, but got {given}: "
                 "leave this setting alone, or leave the protocol out."
             )
+
+
+def _budget(config: DictConfig) -> dict[str, Any]:
+    """The budget of the protocol; where the YAML of a method has a number of its own, that number."""
+    own = _settings(config_file(f"method/{method_name(config)}") or "{}")
+    budget = {f"method.{key}": value for key, value in config.budget.items()}
+    return budget | {f"method.{key}": own[key] for key in map(str, config.budget) if isinstance(own.get(key), int)}
 
 
 def fixed(name: str) -> dict[str, Any]:

@@ -10,10 +10,12 @@ from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.backbone import Backbone, BackboneSource
 from fcl_bench.config.compose import HINTS, Maker, build
+from fcl_bench.config.run_id import method_name
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
+from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation
 from fcl_bench.method import Method
 from fcl_bench.run.identity import content_files, content_identity
@@ -100,7 +102,7 @@ def plan(config: DictConfig) -> Plan:
     A method whose settings do not go together says so here, before anything is computed or written.
     """
     source: BackboneSource = build(config.backbone)
-    build(config.method, source.stand_in())
+    method = build(config.method, source.stand_in())
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     for hint in HINTS:
         settings.pop(hint, None)
@@ -108,6 +110,11 @@ def plan(config: DictConfig) -> Plan:
     temporal = build(config.stream)
     spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
+    if getattr(method, "needs_public_samples", False) and len(stream.reserved) == 0:
+        raise ConfigError(
+            f"Expected public samples for method={method_name(config)}, which needs them with these settings, "
+            "but the stream reserves none: set stream.reserved=20."
+        )
     return Plan(dataset, stream, source, temporal.manifest)
 
 
