@@ -9,6 +9,7 @@ from torch import Tensor
 
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.message import decode, encode
+from fcl_bench.run.report import Report
 from fcl_bench.run.scores import TaskScores
 from fcl_bench.transport import Memories
 
@@ -23,7 +24,9 @@ class Checkpoint:
     progress: Progress
     memories: Memories  # what clients keep
     predictions: Tensor  # (finished tasks, test samples), original labels
-    others: dict[str, Tensor]  # the same, of a method's other classifiers
+    reports: tuple[Report, ...]
+    others: dict[str, Tensor]  # predictions of a method's other classifiers
+    other_reports: dict[str, tuple[Report, ...]]
     personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
     costs: tuple[TaskCosts, ...]
 
@@ -37,7 +40,11 @@ class Checkpoint:
             progress=progress,
             memories=memories,
             predictions=_appended(self.predictions, scores.predictions),
+            reports=(*self.reports, scores.report),
             others={name: _appended(self.others.get(name), row) for name, row in scores.others.items()},
+            other_reports={
+                name: (*self.other_reports.get(name, ()), report) for name, report in scores.other_reports.items()
+            },
             personal=(*self.personal, scores.personal) if scores.personal is not None else (),
             costs=(*self.costs, costs),
         )
@@ -58,7 +65,16 @@ def decoded(data: bytes) -> Checkpoint:
 
 def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:
     """Before the first task."""
-    return Checkpoint(progress, {}, torch.zeros(0, test_samples, dtype=torch.int64), {}, (), ())
+    return Checkpoint(
+        progress=progress,
+        memories={},
+        predictions=torch.zeros(0, test_samples, dtype=torch.int64),
+        reports=(),
+        others={},
+        other_reports={},
+        personal=(),
+        costs=(),
+    )
 
 
 def _appended(rows: Tensor | None, row: np.ndarray) -> Tensor:
