@@ -175,9 +175,11 @@ def test_metrics_of_views_are_columns_and_not_available_in_old_records(tmp_path:
         *("average (%) (present)", "95 %", "p", "retention", "retention (first_seen)", "retention (present)"),
         "step stability (%) (present)",
     ]
-    found = {line.split()[0]: line.split()[2:] for line in told.out.splitlines() if line.startswith(("new", "old"))}
-    assert found["new"] == "68.00 ± n/a n/a best n/a 1.10 ± n/a 1.70 ± n/a 51.00 ± n/a".split()
-    assert found["old"] == ["n/a"] * 7
+    rows = [re.split(r"  +", line) for line in told.out.splitlines() if line.startswith(("new", "old"))]
+    assert rows == [
+        ["new", "1", "68.00 ± n/a", "n/a", "best", "n/a", "1.10 ± n/a", "1.70 ± n/a", "51.00 ± n/a"],
+        ["old", "1", *["n/a"] * 7],
+    ]
     alone = command("leaderboard", str(old), "--columns", "retention (present),calibration_error")
     assert (alone.code, alone.err) == (0, "")
     assert "retention (present)  calibration error (%)" in alone.out

@@ -47,8 +47,8 @@ function showCompared() {
     state.seeds, (value) => change({ seeds: value }));
   const tests = select("Which tests tasks have", data.views.map((view) => [view, `tests: ${view}`]),
     state.view, (value) => change({ view: value }));
-  const choicesOfDrawing = [...(others.length ? [add] : []), seeds, ...(hasViews(state.board) ? [tests] : [])];
-  $("compared").replaceChildren("compared with", ...chips, ...choicesOfDrawing);
+  const shown = [...(others.length ? [add] : []), ...(hasViews(state.board) ? [tests] : []), seeds];
+  $("compared").replaceChildren("compared with", ...chips, ...shown);
 }
 
 function metricTable(row) {
