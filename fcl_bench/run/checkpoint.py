@@ -9,7 +9,6 @@ from torch import Tensor
 
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.message import decode, encode
-from fcl_bench.run.report import Report
 from fcl_bench.run.scores import TaskScores
 from fcl_bench.transport import Memories
 
@@ -24,9 +23,9 @@ class Checkpoint:
     progress: Progress
     memories: Memories  # what clients keep
     predictions: Tensor  # (finished tasks, test samples), original labels
-    reports: tuple[Report, ...]
+    confidences: Tensor  # (finished tasks, test samples)
     others: dict[str, Tensor]  # predictions of a method's other classifiers
-    other_reports: dict[str, tuple[Report, ...]]
+    other_confidences: dict[str, Tensor]
     personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
     costs: tuple[TaskCosts, ...]
 
@@ -39,11 +38,12 @@ class Checkpoint:
         return Checkpoint(
             progress=progress,
             memories=memories,
-            predictions=_appended(self.predictions, scores.predictions),
-            reports=(*self.reports, scores.report),
-            others={name: _appended(self.others.get(name), row) for name, row in scores.others.items()},
-            other_reports={
-                name: (*self.other_reports.get(name, ()), report) for name, report in scores.other_reports.items()
+            predictions=_appended(self.predictions, scores.answers.labels),
+            confidences=_appended(self.confidences, scores.answers.confidences),
+            others={name: _appended(self.others.get(name), own.labels) for name, own in scores.others.items()},
+            other_confidences={
+                name: _appended(self.other_confidences.get(name), own.confidences)
+                for name, own in scores.others.items()
             },
             personal=(*self.personal, scores.personal) if scores.personal is not None else (),
             costs=(*self.costs, costs),
@@ -69,9 +69,9 @@ def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:
         progress=progress,
         memories={},
         predictions=torch.zeros(0, test_samples, dtype=torch.int64),
-        reports=(),
+        confidences=torch.zeros(0, test_samples),
         others={},
-        other_reports={},
+        other_confidences={},
         personal=(),
         costs=(),
     )

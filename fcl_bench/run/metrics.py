@@ -154,13 +154,21 @@ def curves(matrix: np.ndarray) -> dict[str, Curve]:
     return {metric.__name__: metric(matrix) for metric in MATRIX_METRICS}
 
 
-def running_mean(values: np.ndarray) -> Curve:
-    """The mean of all values so far that are defined.
+def accuracy_curves(predictions: np.ndarray, targets: np.ndarray, since: np.ndarray) -> dict[str, Curve]:
+    """Accuracies that need no tests of tasks; ``since`` is the task in which a test sample's class was registered.
 
-    >>> running_mean(np.array([100.0, np.nan, 50.0]))
-    array([100., 100.,  75.])
+    >>> predictions, targets = np.array([[5, 5, 5, 5], [5, 7, 7, 7]]), np.array([5, 5, 7, 7])
+    >>> result = accuracy_curves(predictions, targets, since=np.array([0, 0, 1, 1]))
+    >>> result["seen_accuracy"], result["whole_accuracy"], result["anytime_accuracy"]
+    (array([100.,  75.]), array([50., 75.]), array([100. ,  87.5]))
     """
-    return _curve(values, lambda i: values[: i + 1])
+    everything = np.ones(len(targets), dtype=bool)
+    seen = np.array([accuracy(row, targets, since <= i) for i, row in enumerate(predictions)])
+    return {
+        "seen_accuracy": seen,
+        "whole_accuracy": np.array([accuracy(row, targets, everything) for row in predictions]),
+        "anytime_accuracy": _curve(seen, lambda i: seen[: i + 1]),
+    }
 
 
 def _percent(right: np.ndarray, of: np.ndarray) -> np.ndarray:

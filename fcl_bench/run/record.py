@@ -94,9 +94,14 @@ class Record(RunFolder):
     def save(self, checkpoint: Checkpoint) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
         self._checkpoint = checkpoint
-        arrays = {"predictions": checkpoint.predictions.numpy(), "targets": self._targets}
-        for name, rows in checkpoint.others.items():
-            arrays[f"predictions_{name}"] = rows.numpy()
+        arrays = {
+            "predictions": checkpoint.predictions.numpy(),
+            "confidences": checkpoint.confidences.numpy(),
+            "targets": self._targets,
+        }
+        for name in checkpoint.others:
+            arrays[f"predictions_{name}"] = checkpoint.others[name].numpy()
+            arrays[f"confidences_{name}"] = checkpoint.other_confidences[name].numpy()
         self._write("predictions.npz", _packed(arrays))
         result = self._save_result("interrupted")
         self.save_progress(checkpoint)
@@ -113,7 +118,8 @@ class Record(RunFolder):
             file.write(json.dumps(asdict(exchange)) + "\n")
 
     def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
-        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
+        complete = status == "complete"
+        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint, complete)
         result |= {"command": self.command, "inputs": self.identity, "status": status}
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
@@ -121,9 +127,9 @@ class Record(RunFolder):
     def _by_class(self) -> dict[str, np.ndarray]:
         """Of every classifier after the last task; the names of others come after those of the arrays."""
         classes = self._stream.histogram.shape[1]
-        arrays = by_class(self._checkpoint.predictions[-1].numpy(), self._targets, classes)
+        arrays = by_class(self._checkpoint.predictions[-1], self._targets, classes)
         for name, rows in self._checkpoint.others.items():
-            for kind, values in by_class(rows[-1].numpy(), self._targets, classes).items():
+            for kind, values in by_class(rows[-1], self._targets, classes).items():
                 arrays[f"{kind}_{name}"] = values
         return arrays
 

@@ -9,22 +9,18 @@ import torch
 
 from fcl_bench.learning import Progress
 from fcl_bench.method import other_classifiers
-from fcl_bench.run.evaluate import answer, predict
+from fcl_bench.run.evaluate import Answers, answer, predict
 from fcl_bench.run.metrics import accuracy
-from fcl_bench.run.report import Report, report
 from fcl_bench.run.scenario import Scenario
-from fcl_bench.run.views import registered_in
 from fcl_bench.transport import Memories
 
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Predictions are original labels, one per test sample."""
+    """What is said about every test sample."""
 
-    predictions: np.ndarray
-    report: Report
-    others: dict[str, np.ndarray]  # predictions of other classifiers, by name
-    other_reports: dict[str, Report]
+    answers: Answers
+    others: dict[str, Answers]  # of other classifiers, by name
     personal: tuple[float | None, ...] | None  # accuracy of each client's own classifier on the classes it has held
     server_seconds: float  # that it took to make the classifier
 
@@ -32,22 +28,14 @@ class TaskScores:
 def score(method: Any, progress: Progress, memories: Memories, scenario: Scenario) -> TaskScores:
     """Score the state at the end of a task by every classifier the method has."""
     test = scenario.test.tensor
-    stream = scenario.stream
-    targets = scenario.dataset.test.labels
-    task = stream.tasks[progress.task - 1]
-    seen = registered_in(stream, targets) <= task.index
+    order = scenario.stream.order
+    task = scenario.stream.tasks[progress.task - 1]
     start = perf_counter()
     classifier = method.classifier(progress.state)
     seconds = perf_counter() - start
-    own = answer(classifier, test, stream.order, task)
-    others = {
-        name: answer(other, test, stream.order, task) for name, other in other_classifiers(method, progress.state)
-    }
     return TaskScores(
-        predictions=own.labels,
-        report=report(own, targets, seen),
-        others={name: answers.labels for name, answers in others.items()},
-        other_reports={name: report(answers, targets, seen) for name, answers in others.items()},
+        answers=answer(classifier, test, order, task),
+        others={name: answer(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
         personal=_personal_accuracies(method, progress, memories, scenario),
         server_seconds=seconds,
     )

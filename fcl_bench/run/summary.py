@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,22 +13,39 @@ from torch import Tensor
 from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.run.checkpoint import Checkpoint
 from fcl_bench.run.environment import environment
-from fcl_bench.run.metrics import accuracy_matrix, curves, running_mean
-from fcl_bench.run.report import Report
+from fcl_bench.run.metrics import accuracy_curves, accuracy_matrix, curves
+from fcl_bench.run.report import report
 from fcl_bench.run.result import SCHEMA, VIEWS, Result
-from fcl_bench.run.views import memberships
+from fcl_bench.run.views import memberships, registered_in
 from fcl_bench.stream import Stream
 
 TRAFFIC = ("uplink_bytes", "downlink_bytes", "exchanges")
 SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "runtime_seconds"}
 
 
+@dataclass(frozen=True)
+class TestSet:
+    """The test samples, and where they belong."""
+
+    targets: np.ndarray
+    since: np.ndarray  # the task in which the class of a sample was registered
+    views: dict[str, np.ndarray]  # which samples (columns) are in the test of which task (rows)
+
+
 def summarise(
-    config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint
+    config: DictConfig,
+    facts: dict[str, bool],
+    stream: Stream,
+    targets: np.ndarray,
+    checkpoint: Checkpoint,
+    complete: bool,
 ) -> Result:
-    """Every metric after every finished task; ``facts`` are what the method declares about itself."""
-    views = memberships(stream, targets)
-    scores = _scores(checkpoint.predictions, checkpoint.reports, views, targets)
+    """Every metric after every finished task; ``facts`` are what the method declares about itself.
+
+    What torchmetrics computes comes when the run is ``complete``.
+    """
+    tests = TestSet(targets, registered_in(stream, targets), memberships(stream, targets))
+    scores = _scores(checkpoint.predictions, checkpoint.confidences, tests, complete)
     values = scores["curves"]
     for name in checkpoint.costs[0] if checkpoint.costs else ():
         values[name] = [cost[name] for cost in checkpoint.costs]
@@ -50,7 +68,7 @@ def summarise(
         "matrix": scores["matrix"],
         "views": scores["views"],
         "other_classifiers": {
-            name: _scores(predictions, checkpoint.other_reports[name], views, targets)
+            name: _scores(predictions, checkpoint.other_confidences[name], tests, complete)
             for name, predictions in checkpoint.others.items()
         },
         **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
@@ -61,14 +79,16 @@ def summarise(
     }
 
 
-def _scores(
-    predictions: Tensor, reports: Sequence[Report], views: dict[str, np.ndarray], targets: np.ndarray
-) -> dict[str, Any]:
+def _scores(predictions: Tensor, confidences: Tensor, tests: TestSet, complete: bool) -> dict[str, Any]:
     """Matrix, curves and metrics of a classifier in the headline's view, and under ``views`` those in the others."""
     rows = predictions.numpy()
-    found = {view: _in_view(rows, targets, members) for view, members in views.items()}
+    found = {view: _in_view(rows, tests.targets, members) for view, members in tests.views.items()}
     headline = found.pop(VIEWS[0])
-    values = headline["curves"] | _report_curves(reports)
+    values = headline["curves"]
+    for name, curve in accuracy_curves(rows, tests.targets, tests.since).items():
+        values[name] = _plain(curve)
+    if complete:
+        values |= report(predictions, confidences, tests.targets, tests.since)
     return {"curves": values, "metrics": _last(values), "matrix": headline["matrix"], "views": found}
 
 
@@ -76,16 +96,6 @@ def _in_view(rows: np.ndarray, targets: np.ndarray, members: np.ndarray) -> dict
     matrix = accuracy_matrix(rows, targets, members)
     values = {name: _plain(curve) for name, curve in curves(matrix).items()}
     return {"curves": values, "metrics": _last(values), "matrix": [_plain(row) for row in matrix]}
-
-
-def _report_curves(reports: Sequence[Report]) -> dict[str, list[float | None]]:
-    """The reports after each task as curves, by name."""
-    names = reports[0] if reports else ()
-    values = {name: [report[name] for report in reports] for name in names}
-    if reports:
-        seen = np.array(values["seen_accuracy"], dtype=float)
-        values["anytime_accuracy"] = _plain(running_mean(seen))
-    return values
 
 
 def _last(values: dict[str, list[Any]]) -> dict[str, Any]:

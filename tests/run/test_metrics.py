@@ -65,6 +65,19 @@ def test_accuracies_agree_with_torchmetrics(seed):
         assert metrics.accuracy(predictions[i], targets, members[j]) == matrix[i, j]
 
 
+def test_accuracies_without_tests_of_tasks_agree_with_torchmetrics():
+    random = np.random.default_rng(0)
+    targets, since = random.integers(0, 8, 60), random.integers(0, 4, 8)
+    predictions = np.where(random.random((4, 60)) < 0.5, targets, random.integers(0, 8, (4, 60)))
+    found = metrics.accuracy_curves(predictions, targets, since[targets])
+    for i in range(4):
+        for name, chosen in (("whole_accuracy", np.full(60, True)), ("seen_accuracy", since[targets] <= i)):
+            made, true = torch.from_numpy(predictions[i][chosen]), torch.from_numpy(targets[chosen])
+            expected = 100 * float(multiclass_accuracy(made, true, 8, average="micro"))
+            assert found[name][i] == pytest.approx(expected, rel=1e-6)
+        assert found["anytime_accuracy"][i] == pytest.approx(np.mean(found["seen_accuracy"][: i + 1]))
+
+
 def test_accuracy_is_micro_not_macro():
     predictions, targets = np.array([[0, 0, 0, 0]]), np.array([0, 0, 0, 1])
     assert metrics.accuracy_matrix(predictions, targets, np.ones((1, 4), bool)) == 75.0  # macro would be 50
@@ -74,8 +87,14 @@ def test_an_interrupted_run_has_the_curves_of_the_whole_one_so_far():
     random = np.random.default_rng(0)
     targets, members = random.integers(0, 3, 30), random.random((4, 30)) < 0.5
     predictions = random.integers(0, 3, (4, 30))
-    whole = metrics.curves(metrics.accuracy_matrix(predictions, targets, members))
-    part = metrics.curves(metrics.accuracy_matrix(predictions[:2], targets, members))
+    since = random.integers(0, 4, 30)
+
+    def curves(rows):
+        matrix = metrics.accuracy_matrix(rows, targets, members)
+        return metrics.curves(matrix) | metrics.accuracy_curves(rows, targets, since)
+
+    whole = curves(predictions)
+    part = curves(predictions[:2])
     for name, curve in part.items():
         np.testing.assert_array_equal(curve, whole[name][:2], err_msg=name)
 
