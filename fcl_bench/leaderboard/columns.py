@@ -53,6 +53,7 @@ LATER = {  # not in records of earlier versions: columns of tables whose records
     "macro_f1": Column("macro F1 (%)", shown=False),
     "calibration_error": Column("calibration error (%)", lower_is_better=True, shown=False),
 }
+KNOWN = COLUMNS | LATER
 IN_VIEWS = (  # what a record says about the tests of tasks, in each view
     *("average_accuracy", "retention", "stability", "plasticity", "forgetting", "backward_transfer"),
     *("step_stability", "step_plasticity", "retention_as_printed"),
@@ -70,9 +71,8 @@ def column(metric: str) -> Column:
     >>> column("forgetting (present)")
     Column(title='forgetting (present)', lower_is_better=True, score=True, scale=1.0, shown=False)
     """
-    known = COLUMNS | LATER
-    if metric in known:
-        return known[metric]
+    if metric in KNOWN:
+        return KNOWN[metric]
     base, _, view = metric.partition(" (")
     if view:
         of_view = column(base)

@@ -76,10 +76,7 @@ VIEWED_KINDS: dict[str, Callable[[Sequence[Board], str], NamedFigures]] = {
     "retention": retention,
     "matrix": matrix,
 }
-KINDS: dict[str, Callable[[Sequence[Board]], NamedFigures]] = {
-    "curves": curves,
-    "retention": retention,
-    "matrix": matrix,
+KINDS: dict[str, Callable[..., NamedFigures]] = VIEWED_KINDS | {
     "pareto": pareto,
     "stream": stream,
     "gamma": gamma,

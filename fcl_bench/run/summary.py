@@ -24,7 +24,7 @@ SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "run
 
 
 @dataclass(frozen=True)
-class TestSet:
+class HeldOut:
     """The test samples, and where they belong."""
 
     targets: np.ndarray
@@ -44,7 +44,7 @@ def summarise(
 
     What torchmetrics computes comes when the run is ``complete``.
     """
-    tests = TestSet(targets, registered_in(stream, targets), memberships(stream, targets))
+    tests = HeldOut(targets, registered_in(stream, targets), memberships(stream, targets))
     scores = _scores(checkpoint.predictions, checkpoint.confidences, tests, complete)
     values = scores["curves"]
     for name in checkpoint.costs[0] if checkpoint.costs else ():
@@ -79,7 +79,7 @@ def summarise(
     }
 
 
-def _scores(predictions: Tensor, confidences: Tensor, tests: TestSet, complete: bool) -> dict[str, Any]:
+def _scores(predictions: Tensor, confidences: Tensor, tests: HeldOut, complete: bool) -> dict[str, Any]:
     """Matrix, curves and metrics of a classifier in the headline's view, and under ``views`` those in the others."""
     rows = predictions.numpy()
     found = {view: _in_view(rows, tests.targets, members) for view, members in tests.views.items()}
