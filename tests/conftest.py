@@ -39,6 +39,7 @@ TINY = (
 ACCURACY = {
     *("average_accuracy", "retention", "retention_as_printed", "retention_left_out", "stability", "plasticity"),
     *("forgetting", "backward_transfer", "seen_accuracy", "whole_accuracy", "anytime_accuracy"),
+    *("step_stability", "step_plasticity", "macro_f1", "calibration_error"),
 }
 
 
@@ -116,7 +117,7 @@ def assert_equal_runs(one: Outcome, two: Outcome) -> None:
     """Two records, in different places, agree in everything but the time the runs took."""
     assert (one.code, two.code) == (0, 0), one.err + two.err
     assert one.folder != two.folder
-    for name in ("run_id", "matrix", "traffic", "stream", "status"):
+    for name in ("run_id", "matrix", "views", "traffic", "stream", "status"):
         assert one.result[name] == two.result[name]
     for name in ACCURACY | {"uplink_bytes", "downlink_bytes", "exchanges", "stored_bytes"}:
         assert one.result["curves"][name] == two.result["curves"][name]

@@ -85,6 +85,24 @@ def classifier(accuracy: float) -> dict[str, Any]:
     }
 
 
+def views(**retentions: float) -> dict[str, Any]:
+    """The scores of further views of the tests, by their names; their other figures follow from the retention."""
+    found = {}
+    for view, retention in retentions.items():
+        metrics = {
+            "average_accuracy": 40 * retention,
+            "retention": retention,
+            "step_stability": 30 * retention,
+            "step_plasticity": 20 * retention,
+        }
+        found[view] = {
+            "metrics": metrics,
+            "curves": {name: curve(value) for name, value in metrics.items()},
+            "matrix": [[retention] * 3] * 3,
+        }
+    return found
+
+
 def made(*records: dict[str, Any], sort: str = "average_accuracy") -> tuple[Board, ...]:
     """The leaderboard of some records."""
     return boards([run_of(one, Path("result.json")) for one in records], sort)

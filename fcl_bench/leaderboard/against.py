@@ -12,15 +12,21 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from fcl_bench.leaderboard.boards import Board, Row
-from fcl_bench.leaderboard.columns import HEADLINE, column
+from fcl_bench.leaderboard.columns import HEADLINE, column, in_view
 from fcl_bench.leaderboard.render import Cells, number
 from fcl_bench.leaderboard.statistics import Score
 from fcl_bench.leaderboard.titles import text
 
 PAPER = ("paper",)  # what there is to compare with
-CURVES = ("stability", "plasticity", "runtime_seconds")  # published for streams of ten tasks
+CURVES = {  # of the paper, for streams of ten tasks, with the metric of ours that is the same quantity
+    "stability": in_view("step_stability", "present"),
+    "plasticity": in_view("step_plasticity", "present"),
+    "runtime_seconds": "runtime_seconds",
+}
 TASKS = 10
-Figures = dict[str, dict[str, float]]  # by metric and method
+RETENTION = in_view("retention", "present")
+UNDEFINED = Score(None, None, None)  # of a metric that no record has
+Figures = dict[str, dict[str, float]]  # by metric of ours and method
 
 
 @dataclass(frozen=True)
@@ -47,7 +53,7 @@ def against(boards: Sequence[Board]) -> tuple[list[Section], list[str]]:
     for board in boards:
         figures = _figures(board)
         if figures:
-            tables = [_compared(board, figures), _compared_by_gamma(board)]
+            tables = [_compared(board, figures), _compared_by_gamma(board), _compared_in_words(board)]
             sections.append(Section(board.heading, tuple(filter(None, tables)), tuple(_words(board, figures))))
         else:
             others.append(f"The paper has no figures for {board.heading} ({board.stream}).")
@@ -65,8 +71,8 @@ def _figures(board: Board) -> Figures:
         if all(entry[key] == ours.get(key) for key in ("dataset", "tasks", "alpha")):
             figures[HEADLINE] = entry["values"]
     if figures and ours["tasks"] == TASKS:
-        for metric in CURVES:
-            figures[metric] = {method: curve[-1] for method, curve in paper[metric][ours["dataset"]].items()}
+        for curve, metric in CURVES.items():
+            figures[metric] = {method: values[-1] for method, values in paper[curve][ours["dataset"]].items()}
     return figures
 
 
@@ -86,7 +92,7 @@ def _compared(board: Board, figures: Figures) -> Cells:
 def _beside(row: Row | None, method: str, figures: Figures) -> Iterator[str]:
     """For each metric our figure, the paper's, and the difference."""
     for metric, values in figures.items():
-        score = row.scores[metric] if row else None
+        score = row.scores.get(metric, UNDEFINED) if row else None
         yield number(score, metric) if score else "not run"
         yield f"{values[method]:.2f}"
         yield _difference(score, values[method])
@@ -110,6 +116,17 @@ def _compared_by_gamma(board: Board) -> Cells:
     return lines
 
 
+def _compared_in_words(board: Board) -> Cells:
+    """Retention, of which the paper says only on which side of 1 it is; nothing unless one of its methods was run."""
+    claims = published()["retention"]
+    lines = [["method", column(RETENTION).title, "paper"]]
+    for row in _rows(board):
+        if row.method in claims:
+            score = row.scores.get(RETENTION, UNDEFINED)
+            lines.append([row.name, number(score, RETENTION), claims[row.method]])
+    return lines if len(lines) > 1 else []
+
+
 def _gamma(row: Row) -> Any:
     return row.runs[0].settings.get("gamma")
 
@@ -128,8 +145,9 @@ def _words(board: Board, figures: Figures) -> Iterator[str]:
     others = sorted({row.method for row in board.rows} - set(figures[HEADLINE]))
     if others:
         yield f"Not in the paper: {', '.join(others)}."
-    for metric in ("all", *figures):
-        yield from paper["remarks"].get(metric, ())
+    published_here = [HEADLINE, *(curve for curve, metric in CURVES.items() if metric in figures)]
+    for name in ("all", *published_here):
+        yield from paper["remarks"].get(name, ())
 
 
 def _budgets(board: Board) -> Iterator[str]:

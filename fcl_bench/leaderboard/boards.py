@@ -93,10 +93,13 @@ class Board:
         return [row for row in competitors if row.scores[self.sort].mean is not None]
 
 
-def boards(runs: Iterable[Run], sort: str = HEADLINE) -> tuple[Board, ...]:
-    """One table per group of comparable runs, each with its best row first."""
+def boards(runs: Iterable[Run], sort: str = HEADLINE, asked: Sequence[str] = ()) -> tuple[Board, ...]:
+    """One table per group of comparable runs, each with its best row first.
+
+    Rows have scores for the metrics of any record, and for those ``asked`` for even if no record has them.
+    """
     every = list(_with_other_classifiers(runs))
-    metrics = metrics_in(run.values for run in every)
+    metrics = metrics_in([*(run.values for run in every), [sort, *asked]])
     names = row_names(every)
     groups = _grouped(every, lambda run: _key(run.conditions))
     shared = [group[0].conditions for group in groups]

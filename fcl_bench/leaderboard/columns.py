@@ -4,9 +4,10 @@ A record may have any other metric. It is shown on request under its own name.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fcl_bench.errors import ConfigError, choices
+from fcl_bench.run.result import VIEWS
 
 HEADLINE = "average_accuracy"  # the one metric that every record has
 
@@ -46,6 +47,17 @@ COLUMNS = {
     "peak_memory_mb": _cost("memory (MB)"),
     "stored_bytes": _cost("stored (MB)", 1e-6),
 }
+LATER = {  # not in records of earlier versions: columns of tables whose records have them
+    "step_stability": Column("step stability (%)", shown=False),
+    "step_plasticity": Column("step plasticity (%)", shown=False),
+    "macro_f1": Column("macro F1 (%)", shown=False),
+    "calibration_error": Column("calibration error (%)", lower_is_better=True, shown=False),
+}
+KNOWN = COLUMNS | LATER
+IN_VIEWS = (  # what a record says about the tests of tasks, in each view
+    *("average_accuracy", "retention", "stability", "plasticity", "forgetting", "backward_transfer"),
+    *("step_stability", "step_plasticity", "retention_as_printed"),
+)
 SHOWN = tuple(name for name, column in COLUMNS.items() if column.shown)
 CLOCK_AND_MEMORY = ("_seconds", "_mb")  # endings of what differs whenever a run is repeated
 COSTS = (*CLOCK_AND_MEMORY, "_bytes")
@@ -56,12 +68,32 @@ def column(metric: str) -> Column:
 
     >>> column("wall_seconds").lower_is_better, column("personal_accuracy").lower_is_better
     (True, False)
+    >>> column("forgetting (present)")
+    Column(title='forgetting (present)', lower_is_better=True, score=True, scale=1.0, shown=False)
     """
-    if metric in COLUMNS:
-        return COLUMNS[metric]
+    if metric in KNOWN:
+        return KNOWN[metric]
+    base, _, view = metric.partition(" (")
+    if view:
+        of_view = column(base)
+        return replace(of_view, title=f"{of_view.title} ({view}", shown=False)
     if metric.endswith(COSTS):
         return _cost(metric, shown=False)
     return Column(metric, shown=False)
+
+
+def in_view(metric: str, view: str) -> str:
+    """The name of a metric in a view; in that of the headline it is the metric's own.
+
+    >>> in_view("retention", "dealt"), in_view("retention", "present")
+    ('retention', 'retention (present)')
+    """
+    return metric if view == VIEWS[0] else f"{metric} ({view})"
+
+
+def view_metrics() -> list[str]:
+    """The names of all metrics in all views but the headline's."""
+    return [in_view(metric, view) for view in VIEWS[1:] for metric in IN_VIEWS]
 
 
 def repeats_exactly(metric: str) -> bool:

@@ -12,11 +12,20 @@ from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.leaderboard.against import PAPER, Section, against, published
 from fcl_bench.leaderboard.boards import Board, boards, contradictions
-from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, SHOWN, check_metric_names, metrics_in
+from fcl_bench.leaderboard.columns import (
+    COLUMNS,
+    HEADLINE,
+    LATER,
+    SHOWN,
+    check_metric_names,
+    metrics_in,
+    view_metrics,
+)
 from fcl_bench.leaderboard.latex import latex
 from fcl_bench.leaderboard.render import markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
 from fcl_bench.leaderboard.sheet import sheet
+from fcl_bench.run.result import VIEWS
 
 PAPER_FILE = "paper.md"
 
@@ -26,8 +35,9 @@ def leaderboard(words: Sequence[str]) -> None:
     options = _options(words)
     columns = [name.strip() for name in options.columns.split(",")]
     runs = read_finished_runs(options.runs)
-    check_metric_names([options.sort, *columns], metrics_in(run.values for run in runs))
-    tables = boards(runs, options.sort)
+    known = metrics_in([*(run.values for run in runs), LATER, view_metrics()])
+    check_metric_names([options.sort, *columns], known)
+    tables = boards(runs, options.sort, columns)
     sections, missing = against(tables) if options.against else ([], [])
     files = _files(tables, columns, sections) if options.out or options.wandb else {}
     if options.out:  # before anything is shown, as who reads it may have seen enough
@@ -48,19 +58,24 @@ def leaderboard(words: Sequence[str]) -> None:
 def plot(words: Sequence[str]) -> None:
     """Draw a figure of a paper from runs, as PNG, SVG or PDF."""
     from fcl_bench.leaderboard.picture_file import check_picture, save
-    from fcl_bench.leaderboard.plots import KINDS, SETTING, draw
+    from fcl_bench.leaderboard.plots import KINDS, SETTING, VIEWED_KINDS, draw
 
+    of_views = ", ".join(VIEWED_KINDS)
     parser = argparse.ArgumentParser("python -m fcl_bench plot", description=plot.__doc__)
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
     parser.add_argument("--kind", required=True, choices=[*KINDS, SETTING], help="what to draw")
     parser.add_argument("--setting", metavar="NAME", help="of the methods, a number, for --kind setting: gamma, lr ...")
+    parser.add_argument("--view", default=VIEWS[0], choices=VIEWS, help=f"which tests tasks have, for {of_views}")
     parser.add_argument("--out", type=Path, metavar="FILE", help="its suffix is the format (default: KIND.png)")
     options = parser.parse_args(words)
     if (options.kind == SETTING) != (options.setting is not None):
         raise ConfigError("--kind setting and --setting NAME need each other: give both or none.")
+    if options.view != VIEWS[0] and options.kind not in VIEWED_KINDS:
+        raise ConfigError(f"--view is for --kind {of_views}, which draw tests of tasks: leave it out.")
     out = options.out or Path(f"{options.kind}.png")
     check_picture(out)
-    figures = list(draw(options.kind, boards(read_finished_runs(options.runs)), options.setting))
+    tables = boards(read_finished_runs(options.runs))
+    figures = list(draw(options.kind, tables, options.setting, options.view))
     for number, (table, figure) in enumerate(figures, start=1):
         path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
         save(figure, path)
@@ -92,7 +107,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         "--sort",
         default=HEADLINE,
         metavar="METRIC",
-        help=f"one of {', '.join(COLUMNS)}, or any other metric of the records",
+        help=f"one of {', '.join(COLUMNS)}, any other metric of the records, or one of a view: 'retention (present)'",
     )
     parser.add_argument(
         "--columns",

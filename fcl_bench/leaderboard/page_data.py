@@ -12,6 +12,7 @@ from fcl_bench.leaderboard.page_streams import stream_pictures
 from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
 from fcl_bench.leaderboard.runs import Run
 from fcl_bench.leaderboard.titles import text
+from fcl_bench.run.result import VIEWS
 
 CURVES = {  # with the titles of their figures
     "average_accuracy": "Average accuracy (%)",
@@ -52,6 +53,7 @@ def page_data(boards: Sequence[Board]) -> Data:
         "facts": FACTS,
         "note": NOTE,
         "curves": list(CURVES.values()),
+        "views": list(VIEWS),
         "methods": sorted({row.method for row in rows}),
         "runs": len({run.path for row in rows for run in row.runs}),
         "boards": [_board(board, pool) for board in boards],
@@ -135,8 +137,16 @@ def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
         "environment": pool.add(environment),
         "commit": environment.get("git_commit"),
         "values": [digits(run.values.get(metric), metric) for metric in metrics],
-        "curves": [_short(result["curves"].get(name, ())) for name in CURVES],
-        "matrix": [_short(line) for line in result["matrix"]],
+        **_over_tasks(result),
+        "views": {view: _over_tasks(scores) for view, scores in result["views"].items()},
+    }
+
+
+def _over_tasks(scores: Data) -> Data:
+    """The curves and the matrix of a view."""
+    return {
+        "curves": [_short(scores["curves"].get(name, ())) for name in CURVES],
+        "matrix": [_short(line) for line in scores["matrix"]],
     }
 
 

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 from fcl_bench.config.protocol import flattened
 from fcl_bench.config.run_id import result_relevant
 from fcl_bench.errors import UserError
-from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, column
-from fcl_bench.run.result import Result, read_result
+from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, column, in_view
+from fcl_bench.run.result import VIEWS, Result, read_result
 
 Settings = dict[str, Any]  # by dotted names
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -33,13 +33,18 @@ class Run:
     path: Path  # of the record
     classifier: str | None = None  # None is the method's own one; others are scored, but do not compete
 
+    def scores_in(self, view: str) -> dict[str, Any] | None:
+        """Curves and matrix in a view of the tasks' tests; None if the record does not have it."""
+        return self.result if view == VIEWS[0] else self.result["views"].get(view)
+
 
 class ScoresContent(BaseModel, strict=True):
-    """What a record says about a classifier."""
+    """What a record says about a classifier, and under ``views`` again for other tests of the tasks."""
 
     metrics: dict[str, Number | None]
     curves: dict[str, list[Number | None]]
     matrix: list[list[Number | None]]
+    views: dict[str, "ScoresContent"] = {}
 
     @model_validator(mode="after")
     def is_whole(self) -> "ScoresContent":
@@ -148,7 +153,7 @@ def run_of(result: Result, path: Path) -> Run:
         draw=f"{seeds[0]} {seeds[1]} {result['stream']['hash']}",
         conditions=_conditions(result),
         settings=_method_settings(result),
-        values=_values(result["metrics"]),
+        values=_values(result),
         result=_filled(result),
         path=path,
     )
@@ -161,10 +166,11 @@ def other_classifiers(run: Run) -> Iterator[Run]:
             "metrics": _costs(run.result["metrics"]) | scores["metrics"],
             "curves": _costs(run.result["curves"]) | scores["curves"],
             "matrix": scores["matrix"],
+            "views": scores.get("views", {}),
             "other_classifiers": {},
         }
         result = _filled(run.result | own)
-        yield replace(run, classifier=name, values=_values(result["metrics"]), result=result)
+        yield replace(run, classifier=name, values=_values(result), result=result)
 
 
 def _conditions(result: Result) -> Settings:
@@ -186,11 +192,14 @@ def _method_settings(result: Result) -> Settings:
     return {key: value for key, value in settings.items() if key != "name"}
 
 
-def _values(metrics: dict[str, float | None]) -> dict[str, float | None]:
+def _values(result: Result) -> dict[str, float | None]:
+    """By metric, then by metric and view."""
     values: dict[str, float | None] = dict.fromkeys(COLUMNS)
-    for name, value in metrics.items():
-        values[name] = None if value is None else float(value)
-    return values
+    values |= result["metrics"]
+    for view, scores in result.get("views", {}).items():
+        for name, value in scores["metrics"].items():
+            values[in_view(name, view)] = value
+    return {name: None if value is None else float(value) for name, value in values.items()}
 
 
 def _costs(by_metric: dict[str, Any]) -> dict[str, Any]:
@@ -198,10 +207,10 @@ def _costs(by_metric: dict[str, Any]) -> dict[str, Any]:
 
 
 def _filled(result: Result) -> Result:
-    """The record with all that one of another version may not have: undefined curves, no facts, no other classifier."""
+    """The record with all that one of another version may not have: undefined curves, no facts, no further scores."""
     undefined = [None] * len(result["matrix"])
     curves = dict.fromkeys(COLUMNS, undefined) | result["curves"]
-    return {"facts": {}, "other_classifiers": {}, **result, "curves": curves}
+    return {"facts": {}, "views": {}, "other_classifiers": {}, **result, "curves": curves}
 
 
 def _records(paths: Iterable[Path]) -> Iterator[Path]:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.loggers.exchanges import read_exchanges
-from fcl_bench.run.result import Result
+from fcl_bench.run.result import Result, read_result
 
 Log = Callable[[Result], None]  # called with the result so far after every task
 OWN_FILES = ("fcl_bench.loggers.CSV", "fcl_bench.loggers.NoLogger")  # they write to the run folder, or nothing
@@ -35,7 +35,7 @@ class CSV:
 
     @contextmanager
     def opened(self, folder: Path) -> Iterator[Log]:
-        """Write both tables again after every task: they are small, and a resumed run then has no double rows."""
+        """Write both tables again after every task, and at the end: they are small, and there are no double rows."""
 
         def log(result: Result) -> None:
             curves = result["curves"]
@@ -45,6 +45,7 @@ class CSV:
             _write(folder / "exchanges.csv", columns, ([row.get(name) for name in columns] for row in exchanges))
 
         yield log
+        log(read_result(folder / "result.json"))  # some curves come when the run is complete
 
 
 class NoLogger:

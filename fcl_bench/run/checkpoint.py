@@ -23,7 +23,9 @@ class Checkpoint:
     progress: Progress
     memories: Memories  # what clients keep
     predictions: Tensor  # (finished tasks, test samples), original labels
-    others: dict[str, Tensor]  # the same, of a method's other classifiers
+    confidences: Tensor  # (finished tasks, test samples)
+    others: dict[str, Tensor]  # predictions of a method's other classifiers
+    other_confidences: dict[str, Tensor]
     personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
     costs: tuple[TaskCosts, ...]
 
@@ -36,8 +38,13 @@ class Checkpoint:
         return Checkpoint(
             progress=progress,
             memories=memories,
-            predictions=_appended(self.predictions, scores.predictions),
-            others={name: _appended(self.others.get(name), row) for name, row in scores.others.items()},
+            predictions=_appended(self.predictions, scores.answers.labels),
+            confidences=_appended(self.confidences, scores.answers.confidences),
+            others={name: _appended(self.others.get(name), own.labels) for name, own in scores.others.items()},
+            other_confidences={
+                name: _appended(self.other_confidences.get(name), own.confidences)
+                for name, own in scores.others.items()
+            },
             personal=(*self.personal, scores.personal) if scores.personal is not None else (),
             costs=(*self.costs, costs),
         )
@@ -58,7 +65,16 @@ def decoded(data: bytes) -> Checkpoint:
 
 def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:
     """Before the first task."""
-    return Checkpoint(progress, {}, torch.zeros(0, test_samples, dtype=torch.int64), {}, (), ())
+    return Checkpoint(
+        progress=progress,
+        memories={},
+        predictions=torch.zeros(0, test_samples, dtype=torch.int64),
+        confidences=torch.zeros(0, test_samples),
+        others={},
+        other_confidences={},
+        personal=(),
+        costs=(),
+    )
 
 
 def _appended(rows: Tensor | None, row: np.ndarray) -> Tensor:

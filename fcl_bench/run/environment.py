@@ -13,7 +13,9 @@ from typing import Any
 
 from fcl_bench.run.allocator import return_freed_memory
 
-PACKAGES = ("fcl-bench", "torch", "torchvision", "lightning", "timm", "numpy", "scikit-learn", "hydra-core")
+PACKAGES = (
+    *("fcl-bench", "torch", "torchvision", "lightning", "torchmetrics", "timm", "numpy", "scikit-learn", "hydra-core"),
+)
 CODE = ("fcl_bench", "methods", "datasets", "configs")  # folders of a checkout that can change a result
 
 Facts = dict[str, str | None]

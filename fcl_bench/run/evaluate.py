@@ -1,5 +1,6 @@
 """Predictions of a classifier on the whole test set."""
 
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -14,9 +15,22 @@ FEATURES_AT_ONCE = 1024
 IMAGES_AT_ONCE = 64
 
 
-@torch.inference_mode()
+@dataclass(frozen=True)
+class Answers:
+    """What a classifier says about every input."""
+
+    labels: np.ndarray  # the original ones; -1 for all while no class is registered
+    confidences: np.ndarray  # the softmax of the best score; 0 for all while no class is registered
+
+
 def predict(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task) -> np.ndarray:
-    """The original label of the best score for every input; -1 for all while no class is registered.
+    """The labels of :func:`answer` alone."""
+    return answer(classifier, inputs, order, task).labels
+
+
+@torch.inference_mode()
+def answer(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task) -> Answers:
+    """The original label of the best score for every input, and the confidence in it.
 
     ``order`` gives the original label of each registered class, and ``task`` is the last one that was learned. What a
     classifier must not do is an error of its method, which the :class:`UserError` names.
@@ -29,11 +43,13 @@ def predict(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task
     at_once = FEATURES_AT_ONCE if inputs.ndim == 2 else IMAGES_AT_ONCE
     device = next((tensor.device for tensor in chain(classifier.parameters(), classifier.buffers())), inputs.device)
     numbers = [torch.zeros(0, dtype=torch.int64)]
+    confidences = [torch.zeros(0)]
     for batch in inputs.split(at_once):
         scores = classifier(batch.to(device))
         _check(scores, len(batch), task)
         numbers.append(_best(scores).cpu())
-    return np.append(order, -1)[torch.cat(numbers).numpy()]
+        confidences.append(_confidence(scores.cpu()))
+    return Answers(np.append(order, -1)[torch.cat(numbers).numpy()], torch.cat(confidences).numpy())
 
 
 def _best(scores: Tensor) -> Tensor:
@@ -41,6 +57,13 @@ def _best(scores: Tensor) -> Tensor:
     if scores.shape[1] == 0:
         return torch.full((len(scores),), -1)
     return scores.argmax(dim=1)
+
+
+def _confidence(scores: Tensor) -> Tensor:
+    """The largest softmax, (n,)."""
+    if scores.shape[1] == 0:
+        return torch.zeros(len(scores))
+    return scores.softmax(dim=1, dtype=torch.float64).amax(dim=1).float()
 
 
 def _check(scores: Any, samples: int, task: Task) -> None:

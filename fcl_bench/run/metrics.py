@@ -1,32 +1,30 @@
-r"""Everything computed from predictions and the stream: pure functions, in percent.
+r"""The metrics of continual learning: pure functions of numbers of right predictions, in percent.
 
 ``matrix[i, j]`` is A_j^i, the accuracy on the test set of task j after learning task i, counted from 0 here. A task
 without test samples has no accuracy (NaN) and is left out of every mean. The worked example of the doctests: two test
 samples per task; after task 0 both samples of task 0 are right; after task 1, one of them, and both of task 1.
 
->>> predictions = np.array([[5, 5, 5, 5], [5, 7, 7, 7]])
->>> targets, task_of = np.array([5, 5, 7, 7]), np.array([0, 0, 1, 1])
->>> matrix = accuracy_matrix(predictions, targets, task_of)
+>>> predictions, targets = np.array([[5, 5, 5, 5], [5, 7, 7, 7]]), np.array([5, 5, 7, 7])
+>>> members = np.array([[True, True, False, False], [False, False, True, True]])
+>>> matrix = accuracy_matrix(predictions, targets, members)
 >>> matrix
 array([[100.,   0.],
        [ 50., 100.]])
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 
 import numpy as np
 
 Curve = np.ndarray  # one value after each task
 
 
-def accuracy_matrix(predictions: np.ndarray, targets: np.ndarray, task_of: np.ndarray) -> np.ndarray:
-    """A_j^i for each step i so far and every task j; ``task_of`` is the task of each test sample, -1 for none."""
-    tasks = max(len(predictions), task_of.max(initial=-1) + 1)
-    dealt = task_of >= 0
-    sizes = np.bincount(task_of[dealt], minlength=tasks)
-    right = [np.bincount(task_of[dealt & (row == targets)], minlength=tasks) for row in predictions]
-    return _percent(np.reshape(right, (len(predictions), tasks)), sizes)
+def accuracy_matrix(predictions: np.ndarray, targets: np.ndarray, members: np.ndarray) -> np.ndarray:
+    """A_j^i for each step i so far and every task j; ``members[j, s]``: whether sample s is in the test of task j."""
+    sizes = members.sum(axis=1)
+    right = (predictions == targets).astype(float) @ members.T  # (steps, tasks): whole numbers, so exact
+    return _percent(right, sizes)
 
 
 def accuracy(predictions: np.ndarray, targets: np.ndarray, chosen: np.ndarray) -> float:
@@ -80,7 +78,7 @@ def stability(matrix: np.ndarray) -> Curve:
     >>> stability(np.array([[100.0, 0.0], [50.0, 100.0]]))
     array([nan, 50.])
     """
-    before = _curve(matrix, lambda k: matrix[k, :k])
+    before = step_stability(matrix)
     return _curve(matrix, lambda i: before[1 : i + 1])
 
 
@@ -93,13 +91,35 @@ def plasticity(matrix: np.ndarray) -> Curve:
     return _curve(matrix, lambda i: matrix.diagonal()[: i + 1])
 
 
+def step_stability(matrix: np.ndarray) -> Curve:
+    """Mean accuracy after this step on the tasks before it: what :func:`stability` is the mean of.
+
+    >>> step_stability(np.array([[100.0, 0.0], [50.0, 100.0]]))
+    array([nan, 50.])
+    """
+    return _curve(matrix, lambda i: matrix[i, :i])
+
+
+def step_plasticity(matrix: np.ndarray) -> Curve:
+    """A_i^i, the accuracy after this step on its own task: what :func:`plasticity` is the mean of.
+
+    >>> step_plasticity(np.array([[100.0, 0.0], [50.0, 100.0]]))
+    array([100., 100.])
+    """
+    return matrix.diagonal().copy()
+
+
 def forgetting(matrix: np.ndarray) -> Curve:
     """Mean over earlier tasks of the best accuracy at any earlier step minus the accuracy now.
 
     >>> forgetting(np.array([[100.0, 0.0], [50.0, 100.0]]))
     array([nan, 50.])
     """
-    return _curve(matrix, lambda i: matrix[:i, :i].max(axis=0, initial=-np.inf) - matrix[i, :i])
+
+    def best_before(i: int) -> np.ndarray:  # of the steps at which the task was tested
+        return np.fmax.reduce(matrix[:i, :i], axis=0, initial=np.nan)
+
+    return _curve(matrix, lambda i: best_before(i) - matrix[i, :i])
 
 
 def backward_transfer(matrix: np.ndarray) -> Curve:
@@ -120,26 +140,35 @@ MATRIX_METRICS: tuple[Callable[[np.ndarray], Curve], ...] = (
     plasticity,
     forgetting,
     backward_transfer,
+    step_stability,
+    step_plasticity,
 )
 
 
-def curves(predictions: np.ndarray, targets: np.ndarray, task_of: np.ndarray, since: np.ndarray) -> dict[str, Curve]:
-    """Every accuracy metric after each task; ``since`` is the task in which a test sample's class was registered.
+def curves(matrix: np.ndarray) -> dict[str, Curve]:
+    """Every metric of the matrix after each task, by name.
+
+    >>> curves(np.array([[100.0, 0.0], [50.0, 100.0]]))["average_accuracy"]
+    array([100.,  75.])
+    """
+    return {metric.__name__: metric(matrix) for metric in MATRIX_METRICS}
+
+
+def accuracy_curves(predictions: np.ndarray, targets: np.ndarray, since: np.ndarray) -> dict[str, Curve]:
+    """Accuracies that need no tests of tasks; ``since`` is the task in which a test sample's class was registered.
 
     >>> predictions, targets = np.array([[5, 5, 5, 5], [5, 7, 7, 7]]), np.array([5, 5, 7, 7])
-    >>> result = curves(predictions, targets, task_of=np.array([0, 0, 1, 1]), since=np.array([0, 0, 1, 1]))
+    >>> result = accuracy_curves(predictions, targets, since=np.array([0, 0, 1, 1]))
     >>> result["seen_accuracy"], result["whole_accuracy"], result["anytime_accuracy"]
     (array([100.,  75.]), array([50., 75.]), array([100. ,  87.5]))
     """
-    matrix = accuracy_matrix(predictions, targets, task_of)
-    steps = list(enumerate(predictions))
     everything = np.ones(len(targets), dtype=bool)
-    result = {metric.__name__: metric(matrix) for metric in MATRIX_METRICS}
-    seen = np.array([accuracy(row, targets, since <= i) for i, row in steps])
-    result["seen_accuracy"] = seen
-    result["whole_accuracy"] = np.array([accuracy(row, targets, everything) for _, row in steps])
-    result["anytime_accuracy"] = _curve(matrix, lambda i: seen[: i + 1])
-    return result
+    seen = np.array([accuracy(row, targets, since <= i) for i, row in enumerate(predictions)])
+    return {
+        "seen_accuracy": seen,
+        "whole_accuracy": np.array([accuracy(row, targets, everything) for row in predictions]),
+        "anytime_accuracy": _curve(seen, lambda i: seen[: i + 1]),
+    }
 
 
 def _percent(right: np.ndarray, of: np.ndarray) -> np.ndarray:
@@ -151,8 +180,8 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
     return numerator / np.where(denominator == 0, np.nan, denominator)
 
 
-def _curve(matrix: np.ndarray, values: Callable[[int], np.ndarray]) -> Curve:
+def _curve(steps: Sized, values: Callable[[int], np.ndarray]) -> Curve:
     """The mean of ``values(i)`` for each step i, NaN where there is nothing to average."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice")
-        return np.array([np.nanmean(values(i)) for i in range(len(matrix))])
+        return np.array([np.nanmean(values(i)) for i in range(len(steps))])

@@ -20,6 +20,7 @@ from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
 from fcl_bench.run.folder import RunFolder
+from fcl_bench.run.report import by_class
 from fcl_bench.run.result import Result
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
@@ -93,16 +94,22 @@ class Record(RunFolder):
     def save(self, checkpoint: Checkpoint) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
         self._checkpoint = checkpoint
-        predictions = io.BytesIO()
-        arrays: dict[str, Any] = {f"predictions_{name}": rows.numpy() for name, rows in checkpoint.others.items()}
-        np.savez_compressed(predictions, predictions=checkpoint.predictions.numpy(), targets=self._targets, **arrays)
-        self._write("predictions.npz", predictions.getvalue())
+        arrays = {
+            "predictions": checkpoint.predictions.numpy(),
+            "confidences": checkpoint.confidences.numpy(),
+            "targets": self._targets,
+        }
+        for name in checkpoint.others:
+            arrays[f"predictions_{name}"] = checkpoint.others[name].numpy()
+            arrays[f"confidences_{name}"] = checkpoint.other_confidences[name].numpy()
+        self._write("predictions.npz", _packed(arrays))
         result = self._save_result("interrupted")
         self.save_progress(checkpoint)
         return result
 
     def complete(self) -> Result:
-        """Mark the run complete."""
+        """Mark the run complete, and say what it has learned class by class."""
+        self._write("classes.npz", _packed(self._by_class()))
         return self._save_result("complete")
 
     def log_exchange(self, exchange: Exchange) -> None:
@@ -111,10 +118,20 @@ class Record(RunFolder):
             file.write(json.dumps(asdict(exchange)) + "\n")
 
     def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
-        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint)
+        complete = status == "complete"
+        result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint, complete)
         result |= {"command": self.command, "inputs": self.identity, "status": status}
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
+
+    def _by_class(self) -> dict[str, np.ndarray]:
+        """Of every classifier after the last task; the names of others come after those of the arrays."""
+        classes = self._stream.histogram.shape[1]
+        arrays = by_class(self._checkpoint.predictions[-1], self._targets, classes)
+        for name, rows in self._checkpoint.others.items():
+            for kind, values in by_class(rows[-1], self._targets, classes).items():
+                arrays[f"{kind}_{name}"] = values
+        return arrays
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -135,6 +152,13 @@ class Record(RunFolder):
         with writing_to(self.folder, "output_dir"):
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, data)
+
+
+def _packed(arrays: dict[str, Any]) -> bytes:
+    """An npz file."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def _position(line: str) -> tuple[float, float]:

@@ -7,6 +7,7 @@ from typing import Any
 from fcl_bench.errors import UserError
 
 SCHEMA = 1
+VIEWS = ("dealt", "first_seen", "present")  # of the tests of tasks; the first is that of the record's own metrics
 Result = dict[str, Any]
 
 

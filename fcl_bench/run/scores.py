@@ -9,7 +9,7 @@ import torch
 
 from fcl_bench.learning import Progress
 from fcl_bench.method import other_classifiers
-from fcl_bench.run.evaluate import predict
+from fcl_bench.run.evaluate import Answers, answer, predict
 from fcl_bench.run.metrics import accuracy
 from fcl_bench.run.scenario import Scenario
 from fcl_bench.transport import Memories
@@ -17,10 +17,10 @@ from fcl_bench.transport import Memories
 
 @dataclass(frozen=True)
 class TaskScores:
-    """Predictions are original labels, one per test sample."""
+    """What is said about every test sample."""
 
-    predictions: np.ndarray
-    others: dict[str, np.ndarray]  # of other classifiers, by name
+    answers: Answers
+    others: dict[str, Answers]  # of other classifiers, by name
     personal: tuple[float | None, ...] | None  # accuracy of each client's own classifier on the classes it has held
     server_seconds: float  # that it took to make the classifier
 
@@ -34,8 +34,8 @@ def score(method: Any, progress: Progress, memories: Memories, scenario: Scenari
     classifier = method.classifier(progress.state)
     seconds = perf_counter() - start
     return TaskScores(
-        predictions=predict(classifier, test, order, task),
-        others={name: predict(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
+        answers=answer(classifier, test, order, task),
+        others={name: answer(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
         personal=_personal_accuracies(method, progress, memories, scenario),
         server_seconds=seconds,
     )

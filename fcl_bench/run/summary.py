@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -12,19 +13,39 @@ from torch import Tensor
 from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.run.checkpoint import Checkpoint
 from fcl_bench.run.environment import environment
-from fcl_bench.run.metrics import accuracy_matrix, curves
-from fcl_bench.run.result import SCHEMA, Result
+from fcl_bench.run.metrics import accuracy_curves, accuracy_matrix, curves
+from fcl_bench.run.report import report
+from fcl_bench.run.result import SCHEMA, VIEWS, Result
+from fcl_bench.run.views import memberships, registered_in
 from fcl_bench.stream import Stream
 
 TRAFFIC = ("uplink_bytes", "downlink_bytes", "exchanges")
 SECONDS = {"client": "client_seconds", "server": "server_seconds", "total": "runtime_seconds"}
 
 
+@dataclass(frozen=True)
+class HeldOut:
+    """The test samples, and where they belong."""
+
+    targets: np.ndarray
+    since: np.ndarray  # the task in which the class of a sample was registered
+    views: dict[str, np.ndarray]  # which samples (columns) are in the test of which task (rows)
+
+
 def summarise(
-    config: DictConfig, facts: dict[str, bool], stream: Stream, targets: np.ndarray, checkpoint: Checkpoint
+    config: DictConfig,
+    facts: dict[str, bool],
+    stream: Stream,
+    targets: np.ndarray,
+    checkpoint: Checkpoint,
+    complete: bool,
 ) -> Result:
-    """Every metric after every finished task; ``facts`` are what the method declares about itself."""
-    scores = _scores(checkpoint.predictions, stream, targets)
+    """Every metric after every finished task; ``facts`` are what the method declares about itself.
+
+    What torchmetrics computes comes when the run is ``complete``.
+    """
+    tests = HeldOut(targets, registered_in(stream, targets), memberships(stream, targets))
+    scores = _scores(checkpoint.predictions, checkpoint.confidences, tests, complete)
     values = scores["curves"]
     for name in checkpoint.costs[0] if checkpoint.costs else ():
         values[name] = [cost[name] for cost in checkpoint.costs]
@@ -45,10 +66,10 @@ def summarise(
         "metrics": last,
         "curves": values,
         "matrix": scores["matrix"],
+        "views": scores["views"],
         "other_classifiers": {
-            name: found | {"metrics": _last(found["curves"])}
+            name: _scores(predictions, checkpoint.other_confidences[name], tests, complete)
             for name, predictions in checkpoint.others.items()
-            if (found := _scores(predictions, stream, targets))
         },
         **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
@@ -58,30 +79,27 @@ def summarise(
     }
 
 
-def _scores(predictions: Tensor, stream: Stream, targets: np.ndarray) -> dict[str, Any]:
-    """Curves and matrix of a classifier."""
-    task_of, rows = task_of_test_samples(stream, len(targets)), predictions.numpy()
-    registered_in = np.array([*first_tasks(stream), len(stream.tasks)])  # the last entry: never
-    found = curves(rows, targets, task_of, since=registered_in[stream.number[targets]])
-    matrix = [_plain(row) for row in accuracy_matrix(rows, targets, task_of)]
-    return {"curves": {name: _plain(curve) for name, curve in found.items()}, "matrix": matrix}
+def _scores(predictions: Tensor, confidences: Tensor, tests: HeldOut, complete: bool) -> dict[str, Any]:
+    """Matrix, curves and metrics of a classifier in the headline's view, and under ``views`` those in the others."""
+    rows = predictions.numpy()
+    found = {view: _in_view(rows, tests.targets, members) for view, members in tests.views.items()}
+    headline = found.pop(VIEWS[0])
+    values = headline["curves"]
+    for name, curve in accuracy_curves(rows, tests.targets, tests.since).items():
+        values[name] = _plain(curve)
+    if complete:
+        values |= report(predictions, confidences, tests.targets, tests.since)
+    return {"curves": values, "metrics": _last(values), "matrix": headline["matrix"], "views": found}
+
+
+def _in_view(rows: np.ndarray, targets: np.ndarray, members: np.ndarray) -> dict[str, Any]:
+    matrix = accuracy_matrix(rows, targets, members)
+    values = {name: _plain(curve) for name, curve in curves(matrix).items()}
+    return {"curves": values, "metrics": _last(values), "matrix": [_plain(row) for row in matrix]}
 
 
 def _last(values: dict[str, list[Any]]) -> dict[str, Any]:
     return {name: curve[-1] if curve else None for name, curve in values.items()}
-
-
-def task_of_test_samples(stream: Stream, samples: int) -> np.ndarray:
-    """The task each test sample belongs to, -1 for none."""
-    task_of = np.full(samples, -1)
-    for task in stream.tasks:
-        task_of[stream.test_indices(task.index)] = task.index
-    return task_of
-
-
-def first_tasks(stream: Stream) -> list[int]:
-    """The task in which each registered class was registered."""
-    return [task.index for task in stream.tasks for _ in task.new]
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import Command, command
-from records import classifier, made, record, write
+from records import classifier, made, record, views, write
 from rich.console import Console
 from scipy.stats import ttest_rel
 
@@ -162,6 +162,49 @@ def test_a_metric_that_is_not_known_here_can_be_asked_for(tmp_path: Path) -> Non
         "c": ["1", "n/a", "n/a", "n/a"],
     }
     assert "epsilon" not in command("leaderboard", str(tmp_path)).out
+
+
+def test_metrics_of_views_are_columns_and_not_available_in_old_records(tmp_path: Path) -> None:
+    write(tmp_path / "new", record("new", views=views(first_seen=1.1, present=1.7)))
+    old = write(tmp_path / "old", record("old"))
+    names = "retention,retention (first_seen),retention (present),step_stability (present)"
+    told = command("leaderboard", str(tmp_path), "--sort", "average_accuracy (present)", "--columns", names)
+    assert (told.code, told.err) == (0, "")
+    (titles,) = (line for line in told.out.splitlines() if line.startswith("method"))
+    assert re.split(r"  +", titles)[2:-1] == [
+        *("average (%) (present)", "95 %", "p", "retention", "retention (first_seen)", "retention (present)"),
+        "step stability (%) (present)",
+    ]
+    rows = [re.split(r"  +", line) for line in told.out.splitlines() if line.startswith(("new", "old"))]
+    assert rows == [
+        ["new", "1", "68.00 ± n/a", "n/a", "best", "n/a", "1.10 ± n/a", "1.70 ± n/a", "51.00 ± n/a"],
+        ["old", "1", *["n/a"] * 6],  # it is not compared
+    ]
+    alone = command("leaderboard", str(old), "--columns", "retention (present),calibration_error")
+    assert (alone.code, alone.err) == (0, "")
+    assert "retention (present)  calibration error (%)" in alone.out
+
+
+def test_views_of_other_classifiers_are_their_own() -> None:
+    linear = classifier(60.0) | {"views": views(present=1.2)}
+    (board,) = made(record("a", views=views(present=1.7), other_classifiers__linear=linear))
+    found = {row.name: row.scores["retention (present)"].mean for row in board.rows}
+    assert found == {"a": 1.7, "a [linear]": 1.2}
+    (board,) = made(record("a", views=views(present=1.7), other_classifiers__linear=classifier(60.0)))
+    assert {row.name: row.scores["retention (present)"].mean for row in board.rows} == {"a": 1.7, "a [linear]": None}
+
+
+def test_views_change_no_table_that_does_not_ask_for_them() -> None:
+    assert markdown(made(record(views=views(present=1.7)))) == markdown(made(record()))
+
+
+def test_a_damaged_view_is_named(tmp_path: Path) -> None:
+    damaged = views(present=1.7)
+    damaged["present"]["matrix"] = [[1.0]]
+    path = write(tmp_path / "bad", record(views=damaged))
+    assert command("leaderboard", str(path)).err.startswith(
+        f"fcl_bench: The record {path} is damaged (views.present: the curve of average_accuracy has not a value for "
+    )
 
 
 def test_csv_and_page_have_every_metric() -> None:

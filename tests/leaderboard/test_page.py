@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from browser import Browser, open_chromium
 from page_samples import NASTY, manifest, read_boards, row_of, sample, write_samples
-from records import write
+from records import views, write
 
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
@@ -213,6 +213,27 @@ def test_the_heat_map_is_the_matrix(opened: Browser, large: Board) -> None:
     same = "return Math.abs(document.querySelector('#details .tall .plot').data[0].z[2][0] - arguments[0]) < 1e-3"
     opened.until(same, matrices[1][2][0])
     np.testing.assert_allclose(opened.traces("#details figure.tall")[0]["z"], matrices[1], rtol=1e-5)
+
+
+def test_curves_and_heat_map_can_be_drawn_in_another_view(driver: Any, tmp_path: Path) -> None:
+    write(tmp_path / "new", sample("afcl", 1) | {"views": views(first_seen=1.2, present=1.5)})
+    write(tmp_path / "old", sample("fedncm", 1))
+    (board,) = read_boards(tmp_path)
+    path = tmp_path / "page.html"
+    path.write_text(page([board]), encoding="utf-8")
+    browser = Browser(driver, path)
+    browser.resize(1400, 500)
+    row = row_of(board, "afcl")
+    browser.load().follow(board, row)
+    (drawn,) = browser.traces("#details figure.tall")
+    np.testing.assert_allclose(drawn["z"], row.runs[0].result["matrix"], rtol=1e-5)
+    assert {trace["name"] for trace in browser.traces("#curves figure")} == {"afcl", "fedncm"}
+    browser.choose("#compared select[aria-label='Which tests tasks have']", "present")
+    browser.until("return document.querySelector('#details .tall .plot').data[0].z[0][0] === 1.5")
+    browser.until("return document.querySelector('#curves .plot').data.length === 1")  # the old record has no curve
+    (curve,) = browser.traces("#curves figure")
+    assert (curve["name"], curve["y"]) == ("afcl", [15, 30, 60])
+    browser.check_quiet()
 
 
 def test_every_run_is_shown_whole(opened: Browser, large: Board) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from page_samples import NASTY, manifest, read_boards, row_of, sample, write_samples, write_with_stream
-from records import classifier, write
+from records import classifier, views, write
 
 from fcl_bench.leaderboard import page_streams
 from fcl_bench.leaderboard.boards import Board
@@ -110,6 +110,16 @@ def test_a_record_without_a_curve_has_an_empty_one(tmp_path: Path) -> None:
     del board.rows[0].runs[0].result["curves"]["stability"]
     (run,) = page_data([board])["boards"][0]["rows"][0]["runs"]
     assert [len(curve) for curve in run["curves"]] == [3, 3, 0, 3]
+
+
+def test_views_are_drawn_where_a_record_has_them(tmp_path: Path) -> None:
+    write(tmp_path / "new", sample("afcl", 1) | {"views": views(present=1.5)})
+    write(tmp_path / "old", sample("fedncm", 1))
+    data = page_data(read_boards(tmp_path))
+    assert data["views"] == ["dealt", "first_seen", "present"]
+    found = {row["name"]: row["runs"][0]["views"] for row in data["boards"][0]["rows"]}
+    present = {"curves": [[15, 30, 60], [0.375, 0.75, 1.5], [], []], "matrix": [[1.5] * 3] * 3}
+    assert found == {"afcl": {"present": present}, "fedncm": {}}
 
 
 def test_streams_come_from_any_record_of_the_same_hash(boards: tuple[Board, ...], large: Board) -> None:

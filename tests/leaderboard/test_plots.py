@@ -12,7 +12,7 @@ from conftest import Command, command
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from matplotlib.transforms import Bbox
-from records import classifier, made, record, write
+from records import classifier, made, record, views, write
 
 from fcl_bench.errors import UserError
 from fcl_bench.leaderboard.boards import boards
@@ -50,6 +50,37 @@ def test_retention_begins_with_the_second_task() -> None:
     values = {"curves__retention": [None, 0.5, 0.25]}
     ((_, figure),) = retention(made(record(**values)))
     assert figure.axes[0].lines[0].get_ydata() == pytest.approx([np.nan, 0.5, 0.25], nan_ok=True)
+
+
+def test_a_view_has_its_own_curves_and_matrix() -> None:
+    boards = made(*(record("new", seed, views=views(present=1.0 + seed)) for seed in (0, 1)), record("old"))
+    ((_, figure),) = retention(boards, "present")
+    assert figure.get_supylabel() == "retention (present)"
+    (line,) = figure.axes[0].lines  # a record without the view has no curve
+    assert (line.get_label(), line.get_ydata().tolist()) == ("new", pytest.approx([1.5 / 4, 1.5 / 2, 1.5]))
+    ((_, figure),) = curves(boards, "present")
+    assert figure.axes[0].lines[0].get_ydata().tolist() == pytest.approx([15, 30, 60])
+    ((_, figure),) = matrix(boards, "present")
+    panels = {panel.get_title(): panel.images[0].get_array() for panel in figure.axes if panel.get_title()}
+    assert np.all(panels["new"] == 1.5)
+    assert np.isnan(np.asarray(panels["old"], dtype=float)).all()
+
+
+def test_a_view_is_chosen_on_the_command_line(tmp_path: Path) -> None:
+    new = write(tmp_path / "new", record("new", views=views(present=1.7)))
+    old = write(tmp_path / "old", record("old"))
+    out = tmp_path / "figure.svg"
+    told = command("plot", str(new), "--kind", "curves", "--view", "present", "--out", str(out))
+    assert (told.code, told.err) == (0, "")
+    assert out.exists()
+    lacking = command("plot", str(old), "--kind", "retention", "--view", "present", "--out", str(out))
+    assert lacking.code == 1
+    assert lacking.err.startswith("fcl_bench: No record has the view present: all are of earlier versions. Run again,")
+    refused = command("plot", str(new), "--kind", "pareto", "--view", "present")
+    assert refused.code == 2
+    assert refused.err.startswith(
+        "fcl_bench: --view is for --kind curves, retention, matrix, which draw tests of tasks"
+    )
 
 
 def test_a_heat_map_is_the_mean_matrix() -> None:

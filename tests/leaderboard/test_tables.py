@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from conftest import command
-from records import classifier, made, record, write
+from records import classifier, made, record, views, write
 
 from fcl_bench.leaderboard.against import against, published
 from fcl_bench.leaderboard.latex import latex
@@ -168,6 +168,8 @@ def test_the_published_figures_are_complete_and_agree_with_themselves() -> None:
         for curves in paper[metric].values():
             assert set(curves) == methods
             assert {len(curve) for curve in curves.values()} == {length}
+    assert {method for method, side in paper["retention"].items() if side == "above 1.00"} == {"afcl"}
+    assert set(paper["retention"]) == methods
     for curves in paper["runtime_seconds"].values():
         assert all(curve == sorted(curve) for curve in curves.values())
 
@@ -182,6 +184,27 @@ def test_our_figures_stand_beside_the_paper_s() -> None:
     assert [row[0] for row in rows[1:]] == ["fedlwf", "target", "fedewc", "fedicarl", "fedmgp", "fedcbc", "afcl"]
     assert rows[1][1:4] == ["not run", "4.18", ""]
     assert others == []
+
+
+def test_the_paper_s_figures_of_tasks_stand_beside_the_same_quantities() -> None:
+    """Its table of stability and plasticity is of single steps, and its task tests are those of our view `present`."""
+    new = record("finetune", 1, 20.0, views=views(first_seen=9.0, present=1.5), **PAPER)
+    (section,), _ = against(made(new, record("fedlwf", 1, 10.0, **PAPER)))
+    titles, finetune, fedlwf, *_ = section.tables[0]
+    assert titles[1::3] == ["average (%)", "step stability (%) (present)", "step plasticity (%) (present)", "seconds"]
+    assert finetune[4:10] == ["45.00 ± n/a", "2.43", "+42.57", "30.00 ± n/a", "27.90", "+2.10"]
+    assert fedlwf[4:10] == ["n/a", "3.80", "", "n/a", "7.60", ""]
+    assert section.tables[1] == [
+        ["method", "retention (present)", "paper"],
+        ["finetune", "1.50 ± n/a", "below 1.00"],
+        ["fedlwf", "n/a", "below 1.00"],
+    ]
+
+
+def test_records_without_views_stand_beside_the_paper_s_as_not_available() -> None:
+    (section,), _ = against(made(record("afcl", **PAPER)))
+    assert section.tables[0][1][4:8] == ["n/a", "58.57", "", "n/a"]
+    assert section.tables[1][1] == ["afcl", "n/a", "above 1.00"]
 
 
 def test_the_differences_of_protocol_are_said_in_words() -> None:

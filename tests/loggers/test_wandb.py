@@ -152,6 +152,8 @@ def test_every_task_is_a_row_with_all_curves(logged: tuple[Outcome, Path], writt
     curves = {**result["curves"]}
     for name, curve in result["other_classifiers"]["linear"]["curves"].items():
         curves[f"linear/{name}"] = curve
+    for name in ("macro_f1", "calibration_error"):  # not known before the run is complete
+        del curves[name], curves[f"linear/{name}"]
     rows = written.rows("task")
     assert [row["task"] for row in rows] == [1, 2, 3]
     assert {name for row in rows for name in row if name.startswith("task/")} == {f"task/{name}" for name in curves}

@@ -1,5 +1,6 @@
 """Predictions, and what is said of a classifier that does not keep the contract."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import torch
 from torch import nn
 
 from fcl_bench.errors import UserError
-from fcl_bench.run.evaluate import predict
+from fcl_bench.run.evaluate import answer, predict
 from fcl_bench.stream import Task
 
 TASK = Task(index=1, registrations=(), known=(), new=(2,), seen=3)
@@ -36,6 +37,16 @@ def test_without_classes_and_without_inputs() -> None:
     nothing_seen = Task(index=0, registrations=(), known=(), new=(), seen=0)
     np.testing.assert_array_equal(predict(nn.Identity(), torch.zeros(4, 0), ORDER, nothing_seen), [-1] * 4)
     assert predict(nn.Identity(), torch.zeros(0, 3), ORDER, TASK).shape == (0,)
+
+
+def test_the_confidence_is_the_softmax_of_the_best_score() -> None:
+    scores = torch.tensor([[0.0, 0.0, 0.0], [3.0, 1.0, -1.0], [900.0, 0.0, 0.0]])
+    expected = [1 / 3, math.exp(3) / (math.exp(3) + math.exp(1) + math.exp(-1)), 1.0]
+    for kind in (torch.float32, torch.float64, torch.int64):
+        given = scores.to(kind)
+        assert answer(nn.Identity(), given, ORDER, TASK).confidences == pytest.approx(expected)
+    nothing_seen = Task(index=0, registrations=(), known=(), new=(), seen=0)
+    np.testing.assert_array_equal(answer(nn.Identity(), torch.zeros(4, 0), ORDER, nothing_seen).confidences, [0] * 4)
 
 
 @pytest.mark.parametrize(

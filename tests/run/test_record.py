@@ -14,6 +14,7 @@ import pytest
 from conftest import ACCURACY, Command, Outcome, assert_equal_runs, contents, read_json
 from omegaconf import OmegaConf
 from safetensors import safe_open
+from sklearn.metrics import f1_score
 
 from fcl_bench.config.compose import composed
 from fcl_bench.config.run_id import run_id
@@ -22,7 +23,7 @@ from fcl_bench.run.environment import peak_memory_mb
 
 FILES = {
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "exchanges.jsonl", "metrics.csv"),
-    *("exchanges.csv", "checkpoint/checkpoint.safetensors"),
+    *("exchanges.csv", "classes.npz", "checkpoint/checkpoint.safetensors"),
 }
 COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
@@ -99,14 +100,45 @@ def test_every_metric_can_be_recomputed_from_predictions_and_stream(afcl_run: Ou
         "plasticity": [mean([A[j][j] for j in range(i + 1)]) for i in T],
         "forgetting": [mean([max(A[k][j] for k in range(i)) - A[i][j] for j in range(i)]) for i in T],
         "backward_transfer": [mean([A[i][j] - A[j][j] for j in range(i)]) for i in T],
+        "step_stability": [mean([A[i][j] for j in range(i)]) for i in T],
+        "step_plasticity": [A[i][i] for i in T],
         "seen_accuracy": seen,
         "whole_accuracy": [100 * np.mean(predictions[i] == targets) for i in T],
         "anytime_accuracy": [mean(seen[: i + 1]) for i in T],
+        "macro_f1": [macro_f1(predictions[i], targets, seen_classes[i]) for i in T],
+        "calibration_error": [calibration(saved, i, np.isin(targets, list(seen_classes[i]))) for i in T],
     }
     assert set(expected) == ACCURACY
     for name, curve in expected.items():
-        assert afcl_run.result["curves"][name] == [None if x is None else pytest.approx(x) for x in curve], name
+        wanted = [None if x is None else pytest.approx(x, rel=1e-5) for x in curve]
+        assert afcl_run.result["curves"][name] == wanted, name
     np.testing.assert_allclose(afcl_run.result["matrix"], A)
+
+
+def calibration(saved: Any, task: int, chosen: np.ndarray) -> float:
+    """By 15 bins of equal width: the distance of mean confidence and accuracy, by the share of the samples."""
+    confidences = saved["confidences"][task][chosen]
+    right = (saved["predictions"][task] == saved["targets"])[chosen]
+    bins = np.ceil(15 * confidences).astype(int)
+    parts = [(np.mean(bins == b), confidences[bins == b].mean() - right[bins == b].mean()) for b in np.unique(bins)]
+    return 100 * sum(share * abs(distance) for share, distance in parts)
+
+
+def macro_f1(predictions: np.ndarray, targets: np.ndarray, classes: set[int]) -> float:
+    chosen = np.isin(targets, list(classes))
+    return 100 * f1_score(targets[chosen], predictions[chosen], average="macro", zero_division=0)
+
+
+def test_what_was_learned_class_by_class_is_in_a_file(tiny: Command) -> None:
+    done = tiny("method=fedicarl", "method.rounds=1", "method.epochs=1")
+    found, saved = np.load(done.folder / "classes.npz"), np.load(done.folder / "predictions.npz")
+    assert set(found) == {"accuracy", "confusion", "accuracy_linear", "confusion_linear"}
+    for name in ("", "_linear"):
+        last = saved[f"predictions{name}"][-1]
+        expected = [[np.sum((saved["targets"] == t) & (last == p)) for p in range(6)] for t in range(6)]
+        np.testing.assert_array_equal(found[f"confusion{name}"], expected)
+        per_class = [100 * np.mean(last[saved["targets"] == t] == t) for t in range(6)]
+        np.testing.assert_allclose(found[f"accuracy{name}"], per_class, rtol=1e-6)
 
 
 def test_exchanges_add_up_to_the_traffic(tiny: Command) -> None:

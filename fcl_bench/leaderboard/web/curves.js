@@ -16,13 +16,13 @@ function curvePlot(index) {
   };
 }
 
-/** A record may lack a curve, or have one without values. */
+/** A record may lack a curve or a view, or have a curve without values. */
 function hasCurve(row, index) {
-  return row.runs.every((run) => run.curves[index].some((value) => value !== null));
+  return row.runs.every((run) => inView(run)?.curves[index].some((value) => value !== null));
 }
 
 function bandTraces(row, index) {
-  const curves = row.runs.map((run) => run.curves[index]);
+  const curves = row.runs.map((run) => inView(run).curves[index]);
   const steps = curves[0].map((_, task) => curves.map((curve) => curve[task]));
   const line = { ...curveTrace(row, steps.map(mean), " ± %{customdata:.2f}"), customdata: steps.map(deviation) };
   return curves.length > 1 ? [bandTrace(line, look(row).colour), line] : [curveTrace(row, curves[0], "")];
@@ -40,7 +40,7 @@ function bandTrace({ y, customdata }, colour) {
 
 function seedTraces(row, index) {
   return row.runs.map((run, number) => ({
-    ...curveTrace(row, run.curves[index], `, seed ${run.seed}`), legendgroup: row.name, showlegend: number === 0,
+    ...curveTrace(row, inView(run).curves[index], `, seed ${run.seed}`), legendgroup: row.name, showlegend: number === 0,
   }));
 }
 
@@ -63,7 +63,7 @@ function seedChoice(row) {
 }
 
 function matrixPlot(row, width) {
-  const z = chosenMatrix(row.runs.map((run) => run.matrix), $("matrix-seed").value);
+  const z = chosenMatrix(row.runs.map(matrixInView), $("matrix-seed").value);
   const names = z[0].map((_, task) => `${task + 1}`);
   const axis = { type: "category", showgrid: false };
   return {
@@ -76,6 +76,11 @@ function matrixPlot(row, width) {
     xaxis: { ...axis, title: "tested on task" },
     yaxis: { ...axis, title: "after learning task", autorange: "reversed" },
   };
+}
+
+/** Empty if the record does not have the view. */
+function matrixInView(run) {
+  return inView(run)?.matrix ?? run.matrix.map((line) => line.map(() => null));
 }
 
 function chosenMatrix(matrices, chosen) {

@@ -4,7 +4,7 @@ let data; // all boards, as page_data.py writes them
 const state = {
   board: null, sort: null, sign: -1, // of the table; 1 is ascending
   columns: new Set(), facts: new Set(), // chosen
-  row: null, compared: [], seeds: "band", // of the details
+  row: null, compared: [], seeds: "band", view: null, // of the details
 };
 
 async function unpack(id) {
@@ -15,6 +15,9 @@ async function unpack(id) {
 
 const metric = (key) => data.columns.findIndex((column) => column.key === key);
 const isOracle = (row) => row.facts.includes("oracle");
+/** What a run says about the tasks in the chosen view; nothing if its record does not have it. */
+const inView = (run) => (state.view === data.views[0] ? run : run.views[state.view]);
+const hasViews = (board) => board.rows.some((row) => row.runs.some((run) => Object.keys(run.views).length));
 const factName = (fact) => data.facts[fact] ?? fact;
 
 /** Rows of one method on a board are numbered, to look different; those that compete come first. */

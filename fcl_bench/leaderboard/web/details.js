@@ -4,7 +4,7 @@ function openDetails(row) {
   const { board } = state;
   const others = board.rows.filter((one) => one !== row);
   const rival = others.find((one) => one.name === board.best) ?? others.find((one) => one.ranked);
-  Object.assign(state, { row, compared: rival ? [rival] : [] });
+  Object.assign(state, { row, compared: rival ? [rival] : [], view: data.views[0] });
   const close = button("✕ Close", "Close details", () => $("details").close());
   const matrixNote = "Accuracy (%) on the test set of each task after learning each task";
   $("details").replaceChildren(
@@ -29,12 +29,12 @@ function closed() {
   state.row = null;
 }
 
-/** The methods drawn with the one in question: take one away, add one, band or lines. */
+/** The methods drawn with the one in question: take one away, add one, band or lines, and which tests tasks have. */
 function showCompared() {
   const change = (changes) => {
     Object.assign(state, changes);
     showCompared();
-    for (const node of $("curves").children) node.repaint();
+    for (const node of $("details").querySelectorAll("figure")) node.repaint();
   };
   const without = (row) => ({ compared: state.compared.filter((one) => one !== row) });
   const chips = state.compared.map((row) =>
@@ -45,7 +45,10 @@ function showCompared() {
   const add = select("Add a method to the plots", choices, "", (index) => change(also(index)));
   const seeds = select("How seeds are drawn", [["band", "mean and band"], ["lines", "a line per seed"]],
     state.seeds, (value) => change({ seeds: value }));
-  $("compared").replaceChildren("compared with", ...chips, ...(others.length ? [add] : []), seeds);
+  const tests = select("Which tests tasks have", data.views.map((view) => [view, `tests: ${view}`]),
+    state.view, (value) => change({ view: value }));
+  const shown = [...(others.length ? [add] : []), ...(hasViews(state.board) ? [tests] : []), seeds];
+  $("compared").replaceChildren("compared with", ...chips, ...shown);
 }
 
 function metricTable(row) {
