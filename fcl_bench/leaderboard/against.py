@@ -120,7 +120,7 @@ def _compared_in_words(board: Board) -> Cells:
     """Retention, of which the paper says only on which side of 1 it is; nothing unless one of its methods was run."""
     claims = published()["retention"]
     lines = [["method", column(RETENTION).title, "paper"]]
-    for row in _rows(board):
+    for row in board.rows:
         if row.method in claims:
             score = row.scores.get(RETENTION, UNDEFINED)
             lines.append([row.name, number(score, RETENTION), claims[row.method]])
