@@ -11,8 +11,7 @@ a single task. Tasks and steps count from 0. The definitions are those of :mod:`
 tensor(75., dtype=torch.float64)
 """
 
-from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,6 @@ class TaskMetric(Metric):
 
     full_state_update = False
     is_differentiable = False
-    curve: ClassVar[Callable[[np.ndarray], np.ndarray]]  # from the accuracy matrix to a value after each step
     right: Tensor  # (steps, tasks)
     samples: Tensor  # (steps, tasks)
 
@@ -62,8 +60,13 @@ class TaskMetric(Metric):
         samples = self.samples.cpu().numpy()
         steps = 1 + max(np.flatnonzero(samples.any(axis=1)), default=-1)
         matrix = 100 * self.right.cpu().numpy()[:steps] / np.where(samples == 0, np.nan, samples)[:steps]
-        values = type(self).curve(matrix)
+        values = self.curve(matrix)
         return torch.tensor(values[-1] if steps else np.nan, dtype=torch.float64)
+
+    @staticmethod
+    def curve(matrix: np.ndarray) -> np.ndarray:
+        """From the accuracy matrix (steps, tasks) to a value after each step."""
+        raise NotImplementedError
 
 
 class AverageAccuracy(TaskMetric):

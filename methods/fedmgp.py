@@ -9,7 +9,7 @@ query is the frozen feature in the first stage, the globally prompted one in the
 true class in training, and that of the nearest key in a test. Heads are features-512-ReLU-classes. Adam 0.001875,
 weight decay 0.001, gradients clipped to norm 1, batches of 16, 5 rounds x 5 epochs of each stage. Only the global
 prompt, its key and the global head leave a client. ``place: tokens`` is the paper's: 15 tokens before the first block,
-of which the head reads the mean output, and key and value prefixes of length 15 in blocks 2, 3 and 4, counted from 0.
+of which the head reads the mean output, and key and value prefixes of length 15 in blocks 2, 3 and 4 (read as from 0).
 Deviates: the headline is the global model over all classes seen, without the mask of a task. Beside it, the personal
 classifier of each client is scored; it knows the classes that its client has held or, with ``task_mask``, those of its
 latest task only: the published mask, but there each test sample comes with its task, and here all classes that the

@@ -13,6 +13,7 @@ from fcl_bench.loggers.wandb_content import rows
 
 FIELDS = {"task": 0, "exchange": 0, "function": "train", "uplink_bytes": 8}
 RESULT = {
+    "schema": 1,
     "curves": {"average_accuracy": [50.0, 40.0], "retention": [None, 0.5]},
     "metrics": {},
     "other_classifiers": {},
@@ -29,6 +30,7 @@ def read(path: Path) -> list[dict[str, str]]:
 
 
 def logged(folder: Path) -> list[dict[str, str]]:
+    (folder / "result.json").write_text(json.dumps(RESULT))
     with CSV().opened(folder) as log:
         log(RESULT)
         log(RESULT)  # a second time changes nothing

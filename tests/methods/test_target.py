@@ -302,6 +302,12 @@ def test_without_a_class_to_imitate_the_teacher_in_there_are_real_samples_only()
     assert {len(batch) for batch in batches(short(), 50, torch.zeros(20, 1), columns=())} == {2}
 
 
+def test_the_teacher_weighs_25_for_images_and_2_for_features():
+    weights = [method(distillation=None).averaging.loss.weight for method in (on_images, short)]
+    assert weights == [25.0, 2.0]
+    assert short(distillation=7.0).averaging.loss.weight == 7.0
+
+
 def test_which_classes_the_teacher_is_imitated_in():
     task = Task(index=1, registrations=(), known=(1,), new=(3, 4), seen=5)
     assert short(distil="absent").old_classes(task).tolist() == [0, 2]
