@@ -99,17 +99,17 @@ def check(config: DictConfig) -> None:
 
 
 def _check_frozen(config: DictConfig) -> None:
-    """For a method that does not train the backbone; it learns in closed form on features unless it takes images."""
+    """For a method that does not train the backbone; it learns on features unless it takes images."""
     takes_images = getattr(_target(config.method), "takes_images", False)
     if config.backbone.trainable:
-        why = "which does not train it" if takes_images else "which learns in closed form on features"
+        why = "which does not train it" if takes_images else "which learns on features"
         raise ConfigError(
             f"Expected a frozen backbone for method={method_name(config)}, {why}, "
             "but got backbone.trainable=true: set backbone.trainable=false."
         )
     if config.backbone.get("clients_hold") == "images" and not takes_images:
         raise ConfigError(
-            f"Expected clients to hold features for method={method_name(config)}, which learns in closed form on them, "
+            f"Expected clients to hold features for method={method_name(config)}, which learns on them, "
             "but got backbone.clients_hold=images: set backbone.clients_hold=features."
         )
 

@@ -32,7 +32,7 @@ def test_a_method_learns_the_same_from_images_as_from_features(tmp_path: Path) -
     [
         (
             ("method=afcl", "backbone.clients_hold=images"),
-            "Expected clients to hold features for method=afcl, which learns in closed form on them, "
+            "Expected clients to hold features for method=afcl, which learns on them, "
             "but got backbone.clients_hold=images: set backbone.clients_hold=features.",
         ),
         (

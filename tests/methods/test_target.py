@@ -200,7 +200,7 @@ def test_the_local_loss_by_hand():
     real = cross_entropy(student(inputs)[:, [0, 2]], torch.tensor([0, 1, 1, 0]))
     torch.testing.assert_close(loss.training_step((inputs, labels), 0), real)
     loss.load_teacher(snapshot(teacher))
-    loss.assign(old=torch.tensor([0, 1]))
+    loss.assign(distil_columns=torch.tensor([0, 1]))
     p, q = (teacher(made)[:, :2] / 2).softmax(dim=1), (student(made)[:, :2] / 2).log_softmax(dim=1)
     expected = real - 25 * (p * q).sum() / 5
     torch.testing.assert_close(loss.training_step((inputs, labels, made), 0), expected)
