@@ -396,7 +396,7 @@ def test_cache_lists_and_clears(tiny: Command, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
     tiny: Command, tmp_path: Path, output_dir: Path, cache_dir: Path
 ) -> None:
-    words = ("method=finetune", "method.rounds=40", "method.epochs=1")
+    words = ("method=finetune", "method.rounds=200", "method.epochs=1")
     whole = tiny(*words, f"output_dir={output_dir}-whole")
     arguments = [*TINY, "output_dir=runs", f"cache_dir={cache_dir}", *words]
     process = subprocess.Popen(

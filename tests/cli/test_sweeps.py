@@ -192,7 +192,7 @@ JOBLIB = ("hydra/launcher=joblib", "hydra.launcher.n_jobs=2")
 def test_several_processes_give_the_same_records_as_one(
     tiny: Command, output_dir: Path, cache_dir: Path, tmp_path: Path
 ) -> None:
-    words = ("-m", "method=afcl,finetune", "seed=1,-1")
+    words = ("-m", "method=afcl,fedncm", "seed=1,-1")
     assert tiny(*words, f"output_dir={tmp_path}/whole").code == 1
     arguments = [*TINY, f"output_dir={output_dir}", f"cache_dir={cache_dir}", *words, *JOBLIB]
     done = subprocess.run([sys.executable, "-m", "fcl_bench", *arguments], cwd=tmp_path, capture_output=True, text=True)

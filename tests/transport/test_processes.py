@@ -141,7 +141,8 @@ def test_a_run_is_the_same_to_the_bit(tiny: Command, output_dir: Path, short: tu
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_behind(tmp_path: Path, cache_dir: Path, end: signal.Signals) -> None:
     folders = (f"output_dir={tmp_path}", f"cache_dir={cache_dir}")
-    words = (*TINY, "method=finetune", "method.rounds=100000", "transport=processes", "transport.workers=2", *folders)
+    slow = ("method=afcl", "method.form=recursive", "dataset.features=1280", "stream.tasks=60", "partition.clients=20")
+    words = (*TINY, "dataset.classes=60", *slow, "transport=processes", "transport.workers=2", *folders)
     run = subprocess.Popen(
         [sys.executable, "-m", "fcl_bench", *words],
         stderr=subprocess.PIPE,
