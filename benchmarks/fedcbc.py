@@ -1,4 +1,7 @@
-"""FedCBC's VAEs, all classes at once as batched matrices, against the same VAEs one after another in plain PyTorch."""
+"""FedCBC's VAEs, all classes at once as batched matrices, against the same VAEs one after another in plain PyTorch.
+
+Not part of ``python -m benchmarks``: ``python -m benchmarks.fedcbc``.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -8,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from benchmarks.measure import Row
+from benchmarks.measure import HEADER, Row
 from fcl_bench import Backbone
 from fcl_bench.config.compose import build, composed
 from fcl_bench.methods.fedcbc import FedCBC, Lesson, Models
@@ -104,3 +107,9 @@ def seconds_of(action: Callable[[], object]) -> float:
     start = perf_counter()
     action()
     return perf_counter() - start
+
+
+if __name__ == "__main__":
+    print(HEADER)
+    for row in fedcbc():
+        print(f"{row}\n{row.how}", flush=True)

@@ -2,6 +2,8 @@
 
 Both stages, with clipped gradients and Adam. Random numbers are drawn in another order, so losses differ a little; the
 arithmetic is the same.
+
+Not part of ``python -m benchmarks``: ``python -m benchmarks.fedmgp``.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy
 
 from benchmarks.harness import learn_all, make_scenario
-from benchmarks.measure import Row, best
+from benchmarks.measure import HEADER, Row, best
 from benchmarks.plain import ready_batches
 
 REPEATS = 5
@@ -95,3 +97,9 @@ def fit(
             loss(some, their_labels).backward()
             nn.utils.clip_grad_norm_(trained, settings["gradient_clip"])
             optimizer.step()
+
+
+if __name__ == "__main__":
+    print(HEADER)
+    for row in fedmgp():
+        print(f"{row}\n{row.how}", flush=True)
