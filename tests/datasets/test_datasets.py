@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
+from fcl_bench.config.compose import HINTS
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.digits import digits
 from fcl_bench.datasets.gaussian import gaussian
@@ -29,7 +30,7 @@ def test_config_fits_its_function(path: Path) -> None:
     config = yaml.safe_load(path.read_text())
     module, _, function = config.pop("_target_").rpartition(".")
     arguments = inspect.signature(getattr(importlib.import_module(module), function)).parameters
-    assert set(config) - {"defaults", "input_size"} == set(arguments)
+    assert set(config) - {"defaults", *HINTS} == set(arguments)
     assert config["name"] == path.stem
     assert config["data_dir"] == "${data_dir}"
     assert "input_size" in config
