@@ -27,6 +27,7 @@ class TaskMetric(Metric):
 
     full_state_update = False
     is_differentiable = False
+    curve: "staticmethod[[np.ndarray], np.ndarray]"  # from the accuracy matrix (steps, tasks) to a value per step
     right: Tensor  # (steps, tasks)
     samples: Tensor  # (steps, tasks)
 
@@ -62,11 +63,6 @@ class TaskMetric(Metric):
         matrix = 100 * self.right.cpu().numpy()[:steps] / np.where(samples == 0, np.nan, samples)[:steps]
         values = self.curve(matrix)
         return torch.tensor(values[-1] if steps else np.nan, dtype=torch.float64)
-
-    @staticmethod
-    def curve(matrix: np.ndarray) -> np.ndarray:
-        """From the accuracy matrix (steps, tasks) to a value after each step."""
-        raise NotImplementedError
 
 
 class AverageAccuracy(TaskMetric):

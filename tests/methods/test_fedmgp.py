@@ -500,7 +500,7 @@ def test_what_does_not_go_together_is_refused(backbone, settings, message):
 
 @pytest.mark.parametrize("place", ["stages", "tokens"])
 def test_a_stand_in_for_a_network_is_not_judged(place):
-    make(FedMGP, STAND_IN, place=place)
+    assert isinstance(make(FedMGP, STAND_IN, place=place), FedMGP)
 
 
 SMALL = ("limit_train=40", "limit_test=20", "stream.tasks=2", "partition.clients=2")
