@@ -10,6 +10,7 @@ import tarfile
 import tomllib
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -398,11 +399,16 @@ def test_cache_lists_and_clears(tiny: Command, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
     tiny: Command, tmp_path: Path, output_dir: Path, cache_dir: Path
 ) -> None:
-    words = ("method=finetune", "method.rounds=200", "method.epochs=1")
+    words = ("method=finetune", "method.rounds=100", "method.epochs=1")
     whole = tiny(*words, f"output_dir={output_dir}-whole")
     arguments = [*TINY, "output_dir=runs", f"cache_dir={cache_dir}", *words]
     process = subprocess.Popen(
-        [sys.executable, "-m", "fcl_bench", *arguments], cwd=tmp_path, text=True, stdout=-1, stderr=-1
+        [sys.executable, "-m", "fcl_bench", *arguments],
+        cwd=tmp_path,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore Ctrl-C
     )
     assert process.stdout is not None
     assert any("task  1 of 3" in line for line in process.stdout)  # waits for it
