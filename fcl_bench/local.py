@@ -24,7 +24,7 @@ from fcl_bench.threads import numbers_per_sample, threads_for
 if TYPE_CHECKING:  # it takes seconds to import, and methods in closed form do without
     import lightning as L
 
-GATHERED = 1 << 22  # bytes of samples that are put in order at a time: few enough to stay in a cache
+GATHERED = 1 << 22  # bytes of samples that are put in order at a time; a worker has two such parts at most
 Batch = tuple[Tensor, ...]  # such as inputs and labels, all of one length
 Precision = Literal["32-true", "16-mixed", "bf16-mixed"]
 

@@ -14,7 +14,7 @@ Deviates: where clients hold features, the generator (latent and class to featur
 BatchNorm there, so clients report, after the last round of a task, how many samples of each class they hold, their sum
 and the sum of their squares; the server adds up over clients and tasks. The generator moves in units of each class's
 own spread about its mean, and the statistics loss is the mean squared gap of both moments per class; the student is a
-linear head on standardised features. The teacher weighs 2 there, not 25, as steps are larger on the scale of features;
+linear head on standardised features. The teacher weighs 2 there, not 25;
 neither is tuned. A client with a single sample of a class tells that sample by its sum.
 Samples are made when the next task begins, which is the same as at the end of a task, except that none are made in vain
 after the last. Labels are dealt evenly and rounds are added until there are ``synthetic`` samples. The student learns
