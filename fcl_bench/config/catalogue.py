@@ -15,6 +15,7 @@ GROUPS = (
     "backbone",
     "stream",
     "partition",
+    "budget",
     "local",
     "transport",
     "logger",

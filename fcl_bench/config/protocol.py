@@ -26,10 +26,12 @@ def check_protocol(config: DictConfig) -> None:
 
 
 def _budget(config: DictConfig) -> dict[str, Any]:
-    """The budget of the protocol; where the YAML of a method has a number of its own, that number."""
+    """What the YAML of a method takes from the budget of the protocol, or has as a number of its own."""
     own = _settings(config_file(f"method/{method_name(config)}") or "{}")
-    budget = {f"method.{key}": value for key, value in config.budget.items()}
-    return budget | {f"method.{key}": own[key] for key in map(str, config.budget) if isinstance(own.get(key), int)}
+    wanted = {key: own.get(key, f"${{budget.{key}}}") for key in ("rounds", "epochs")}
+    taken = {key: value for key, value in own.items() if "${budget." in str(value)}
+    resolved = OmegaConf.create({"budget": config.budget, "method": wanted | taken})
+    return flattened({"method": OmegaConf.to_container(resolved.method, resolve=True)})
 
 
 def fixed(name: str) -> dict[str, Any]:

@@ -36,8 +36,11 @@ def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
     if path.parent.name == "protocol":
         assert config.protocol == written.protocol == path.stem
     elif path.parent.name == "experiment":
-        for group in ("stream", "partition", "budget"):
+        for group in ("stream", "partition"):
             assert dict(written.get(group, {})).items() <= dict(config[group]).items()
+    elif path.parent.name == "budget":
+        assert config.budget == written
+        assert (config.method.rounds, config.method.epochs) == (written.rounds, written.epochs)
     else:
         assert config[path.parent.name]["_target_"] == written["_target_"]
 
@@ -187,8 +190,8 @@ def test_a_run_that_follows_a_protocol_says_so(tiny: Command) -> None:
         composed("protocol=frozen_v1", choice(path), "dataset=cifar100", "stream.tasks=10", "seed=3")
 
 
-PAPER = {"afcl", "finetune", "fedlwf", "fedewc", "fedicarl"}  # the methods of its Table 1 that exist here
-CLOSED_FORM = {"afcl", "joint"}  # these need frozen features
+PAPER = {"afcl", "finetune", "fedlwf", "target", "fedewc", "fedicarl", "fedmgp", "fedcbc"}  # of its Table 1
+FROZEN_ONLY = {"afcl", "joint", "fedmgp", "fedcbc"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "configs" / "experiment").glob("table1_*.yaml")), ids=choice)
@@ -196,7 +199,7 @@ def test_the_paper_s_table_sweeps_over_its_methods_and_over_no_name_that_does_no
     methods = swept(path.stem)["method"].split(",")
     end_to_end = path.stem.endswith("_end_to_end")
     wanted = PAPER | {"joint", "joint_sgd"}  # both oracles
-    assert (wanted - CLOSED_FORM if end_to_end else wanted) <= set(methods)
+    assert (wanted - FROZEN_ONLY if end_to_end else wanted) <= set(methods)
     assert set(methods) <= {file.stem for file in CONFIGS if file.parent.name == "method"}
     assert len(set(methods)) == len(methods)
 
@@ -204,7 +207,7 @@ def test_the_paper_s_table_sweeps_over_its_methods_and_over_no_name_that_does_no
 def test_the_paper_s_table_is_a_sweep(tiny: Command) -> None:
     """With tiny data in place of the real ones; the sweep's other axes are shortened to one value each."""
     few = ("budget.rounds=1", "budget.epochs=1", "stream.tasks=3", "partition.alpha=0.5", "seed=1")
-    done = tiny("-m", "experiment=table1_cifar100", "dataset=gaussian", "backbone=none", *few)
+    done = tiny("-m", "experiment=table1_cifar100", "budget=two_cores", "dataset=gaussian", "backbone=none", *few)
     assert done.code == 0, done.err
     records = [line for line in done.out.splitlines() if line.startswith("record: ")]
     methods = [re.search(r"/si_blurry/(\w+)/", line)[1] for line in records]
@@ -219,6 +222,14 @@ def test_the_paper_s_budgets(name: str) -> None:
         assert config.backbone.trainable == bool(track)
         optimizer = config.method.optimizer
         assert (config.method.lr, optimizer.momentum, optimizer.weight_decay) == (0.01, 0.9, 0.0005)
+    assert rounds_and_epochs(f"experiment=table1_{name}", "method=fedmgp") == (5, 5)
+    assert rounds_and_epochs(f"experiment=table1_{name}", "method=fedcbc") == (50, 300)
+    assert rounds_and_epochs(f"experiment=table1_{name}", "method=fedcbc", "budget=published") == (5, 300)
+
+
+def rounds_and_epochs(*words: str) -> tuple[int, int]:
+    method = composed(*words).method
+    return method.rounds, method.epochs
 
 
 GAMMAS = {"method.gamma": "0,0.001,0.01,0.1,1,10,100,1000", "seed": "1,2,3"}
@@ -229,8 +240,12 @@ def test_the_paper_s_other_tables_are_sweeps(name: str, alpha: float) -> None:
     table = swept(f"table1_{name}")
     assert (table["stream.tasks"], table["seed"]) == ("5,10", "1,2,3")
     ten = table | {"stream.tasks": "10", "partition.alpha": str(alpha)}
-    assert swept(f"stability_{name}") == ten
+    for sweep in ("stability", "figure2", "figure3"):
+        assert swept(f"{sweep}_{name}") == ten
     assert swept(f"runtime_{name}") == ten | {"seed": "1"}
+    for sweep in ("stability", "figure2", "figure3", "runtime"):
+        end_to_end = swept(f"{sweep}_{name}_end_to_end")
+        assert end_to_end == swept(f"{sweep}_{name}") | {"method": swept(f"table1_{name}_end_to_end")["method"]}
     assert swept(f"gamma_{name}") == GAMMAS
     assert composed(f"experiment=gamma_{name}").method["_target_"].endswith("AFCL")
 
