@@ -16,7 +16,8 @@ Features are divided by ``scale``, a fixed public number, for the sigmoid of the
 feature that a mean of ReLU6 can have. Negative features are out of its reach: ``decoder: linear`` is for them. The code
 of a sample is its mean wherever the published one draws it anew: in predictions and in the teachers' target. All
 clients begin a new class with the same random weights, drawn from a number that the server sends. A client does not
-train a class of which it has a single sample. A class that nobody has a VAE of scores below all others. Only the VAEs
+train a class of which it has fewer than ``least`` samples: a class that returns in a few samples is learned mostly from
+pseudo-samples, which wear its VAE out. A class that nobody has a VAE of scores below all others. Only the VAEs
 of classes in the task go down. With ``replace`` a client drops its own VAE for the global one, and is not pulled.
 No look at future classes: the published extractor is fine-tuned on images of every class before the stream begins. Here
 features are what the backbone makes of images. To repeat that, fine-tune elsewhere and give ``backbone.weights=FILE``;
@@ -47,7 +48,6 @@ from fcl_bench import (
     threads_for,
 )
 
-LEAST = 2  # samples of a class that a client needs to train its VAE
 Decoder = Literal["sigmoid", "linear"]
 
 
@@ -256,7 +256,7 @@ class FedCBC:
     exemplar_free = True
     needs_frozen_backbone = True
     resumes_within_tasks = True
-    quick_settings = {"hidden": 16, "code": 4, "pseudo_samples": 8}
+    quick_settings = {"hidden": 16, "code": 4, "pseudo_samples": 8, "least": 2}
 
     def __init__(
         self,
@@ -272,6 +272,7 @@ class FedCBC:
         scale: PositiveFloat,
         decoder: Decoder,
         pseudo_samples: PositiveInt,
+        least: Annotated[int, Field(ge=2)],
         alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)],
         fusion: Literal["distill", "average"],
         personalisation: Literal["continual", "replace"],
@@ -286,6 +287,7 @@ class FedCBC:
         self.scale = scale
         self.decoder: Decoder = decoder
         self.pseudo_samples = pseudo_samples
+        self.least = least
         self.alpha = alpha
         self.fusion = fusion
         self.personalisation = personalisation
@@ -329,7 +331,7 @@ class FedCBC:
 
     def train(self, client: Client, received: Round) -> Trained:
         """At the client: all classes of which it has enough samples, at once."""
-        classes = (client.data.labels.bincount() >= LEAST).nonzero().flatten()
+        classes = (client.data.labels.bincount() >= self.least).nonzero().flatten()
         if len(classes) == 0:
             return Trained(client.id, self.no_models())
         kept = client.memory.get("models", self.no_models())

@@ -22,7 +22,10 @@ CODE = 3
 PARAMETERS = FEATURES * HIDDEN + HIDDEN + HIDDEN * 2 * CODE + 2 * CODE + CODE * HIDDEN + HIDDEN + HIDDEN * FEATURES
 PARAMETERS += FEATURES
 adam = partial(torch.optim.Adam, weight_decay=0.001)
-SMALL = {"hidden": HIDDEN, "code": CODE, "lr": 0.01, "optimizer": adam, "pseudo_samples": 7, "batch_size": 4}
+SMALL = {
+    **{"hidden": HIDDEN, "code": CODE, "lr": 0.01, "optimizer": adam},
+    **{"pseudo_samples": 7, "least": 2, "batch_size": 4},
+}
 
 
 def make(**settings):
@@ -146,9 +149,12 @@ def client_with(labels, memory=None):
     return SimpleNamespace(id=0, data=SimpleNamespace(labels=labels, tensors=(inputs, labels)), memory=memory or {})
 
 
-@pytest.mark.parametrize(("labels", "trained"), [([], []), ([2], []), ([2, 0, 0, 2, 5, 2], [0, 2])])
-def test_a_client_needs_two_samples_of_a_class(labels, trained):
-    method = make()
+@pytest.mark.parametrize(
+    ("labels", "least", "trained"),
+    [([], 2, []), ([2], 2, []), ([2, 0, 0, 2, 5, 2], 2, [0, 2]), ([2, 0, 0, 2, 5, 2], 3, [2])],
+)
+def test_a_client_needs_some_samples_of_a_class(labels, least, trained):
+    method = make(least=least)
     client = client_with(labels)
     reply = method.train(client, Round(method.no_models(), seed=1))
     assert reply.models.classes.tolist() == trained
@@ -298,7 +304,10 @@ def test_old_classes_are_not_forgotten():
 
 @pytest.mark.parametrize(
     ("setting", "complaint"),
-    [("scale=0", "method.scale"), ("alpha=-1", "method.alpha"), ("pseudo_samples=0", "method.pseudo_samples")],
+    [
+        *[("scale=0", "method.scale"), ("alpha=-1", "method.alpha")],
+        *[("pseudo_samples=0", "method.pseudo_samples"), ("least=1", "method.least")],
+    ],
 )
 def test_wrong_values_are_refused(tiny: Command, setting, complaint):
     done = tiny("method=fedcbc", f"method.{setting}")

@@ -271,9 +271,9 @@ def test_synthetic_images_are_bytes_that_the_teacher_takes_for_what_they_shall_b
     assert method.recognised(state, made) > 0.5
 
 
-def batches(method, samples, synthetic, columns=(0, 1)):
+def batches(method, samples, synthetic):
     data = Samples(torch.arange(float(samples))[:, None], torch.zeros(samples, dtype=torch.int64))
-    lesson = Lesson({}, torch.tensor(columns), synthetic)
+    lesson = Lesson({}, synthetic)
     return list(method.batches(SimpleNamespace(data=data), lesson))
 
 
@@ -298,20 +298,21 @@ def test_a_released_epoch_ends_with_the_shorter_batches():
             assert len(seen.unique()) == len(seen)
 
 
-def test_without_a_class_to_imitate_the_teacher_in_there_are_real_samples_only():
-    assert {len(batch) for batch in batches(short(), 50, torch.zeros(20, 1), columns=())} == {2}
+def test_without_samples_to_imitate_the_teacher_on_there_are_real_samples_only():
+    assert {len(batch) for batch in batches(short(), 50, torch.zeros(0, 1))} == {2}
 
 
-def test_the_teacher_weighs_25_for_images_and_2_for_features():
+def test_the_teacher_weighs_25_for_images_and_4_for_features():
     weights = [method(distillation=None).averaging.loss.weight for method in (on_images, short)]
-    assert weights == [25.0, 2.0]
+    assert weights == [25.0, 4.0]
     assert short(distillation=7.0).averaging.loss.weight == 7.0
 
 
-def test_which_classes_the_teacher_is_imitated_in():
+def test_which_samples_the_teacher_is_imitated_on():
     task = Task(index=1, registrations=(), known=(1,), new=(3, 4), seen=5)
-    assert short(distil="absent").old_classes(task).tolist() == [0, 2]
-    assert short(distil="known").old_classes(task).tolist() == [0, 1, 2]
+    made = Samples(torch.arange(6.0), torch.tensor([0, 1, 2, 2, 1, 0]))
+    assert short(distil="absent").rehearsed(made, task).tolist() == [0, 2, 3, 5]
+    assert short(distil="known").rehearsed(made, task).tolist() == [0, 1, 2, 3, 4, 5]
 
 
 def test_one_pass_has_every_row_once():
@@ -350,9 +351,8 @@ def test_exchanges_and_their_bytes(done):
     known = done.stream.tasks[0].seen
     keep = done.exchanges[2]
     head = known * (5 + 1) * 4
-    made = 4 * 32 * 5 * 4  # 128 samples of 5 features, the first multiple of a batch above 100
-    columns = (known - len(done.stream.tasks[1].known)) * 8  # old classes that are absent
-    assert keep.downlink_bytes == 3 * (head + columns + made)
+    made = len(done.memories[1][0]["synthetic"]) * 5 * 4
+    assert keep.downlink_bytes == 3 * (head + made)
     assert keep.uplink_bytes == 0
     assert 0 <= keep.notes["recognised"] <= 1
     for exchange in (each for each in done.exchanges if each.function == "report"):
@@ -368,7 +368,7 @@ def test_images_go_down_as_bytes_and_no_moments_are_reported():
     images = torch.randint(0, 256, (120, 3, 8, 8), dtype=torch.uint8)
     done = course(method, images, LABELS, Disjoint(2), IidClients(2))
     assert [exchange.function for exchange in done.exchanges] == ["train", "keep", "train"]
-    assert done.exchanges[1].downlink_bytes == 2 * (size(done.states[0].weights) + 3 * 8 + 128 * 3 * 8 * 8)
+    assert done.exchanges[1].downlink_bytes == 2 * (size(done.states[0].weights) + 128 * 3 * 8 * 8)
     memory = done.memories[-1][0]
     assert memory["synthetic"].dtype == torch.uint8
     assert memory["synthetic"].shape == (128, 3, 8, 8)
