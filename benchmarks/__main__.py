@@ -9,6 +9,8 @@ from pathlib import Path
 from platform import python_version
 
 from benchmarks.afcl import afcl
+from benchmarks.fedcbc import fedcbc
+from benchmarks.fedmgp import fedmgp
 from benchmarks.finetune import finetune_end_to_end, finetune_frozen
 from benchmarks.first_run import first_run
 from benchmarks.imports import imports
@@ -18,6 +20,8 @@ from benchmarks.memory import memory, memory_million
 from benchmarks.methods import methods
 from benchmarks.overhead import overhead
 from benchmarks.processes import processes
+from benchmarks.target import target
+from benchmarks.whole_runs import whole_runs
 
 PACKAGES = ("torch", "torchvision", "timm", "lightning", "numpy")
 INDENT = 21
@@ -33,10 +37,14 @@ def main() -> int:
         "finetune_frozen": finetune_frozen,
         "finetune_end_to_end": finetune_end_to_end,
         "methods": methods,
+        "fedmgp": fedmgp,
+        "target": target,
+        "fedcbc": fedcbc,
         "first_run": lambda: first_run(options.data_dir),
         "afcl": lambda: afcl(options.data_dir, options.recursive),
         "memory": memory,
         "memory_million": memory_million,
+        "whole_runs": whole_runs,
     }
     parser = argparse.ArgumentParser("python -m benchmarks", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(measurements)}")

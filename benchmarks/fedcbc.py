@@ -1,7 +1,4 @@
-"""FedCBC's VAEs, all classes at once as batched matrices, against the same VAEs one after another in plain PyTorch.
-
-Not part of ``python -m benchmarks``: ``python -m benchmarks.fedcbc``.
-"""
+"""FedCBC's VAEs, all classes at once as batched matrices, against the same VAEs one after another in plain PyTorch."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.optim import Adam
 
-from benchmarks.measure import HEADER, Row
+from benchmarks.measure import Row
 from fcl_bench import Backbone
 from fcl_bench.config.compose import build, composed
 from fcl_bench.methods.fedcbc import FedCBC, Lesson, Models
@@ -107,9 +104,3 @@ def seconds_of(action: Callable[[], object]) -> float:
     start = perf_counter()
     action()
     return perf_counter() - start
-
-
-if __name__ == "__main__":
-    print(HEADER)
-    for row in fedcbc():
-        print(f"{row}\n{row.how}", flush=True)
