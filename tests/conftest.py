@@ -44,9 +44,13 @@ ACCURACY = {
 }
 
 
+gc.disable()  # imports make no garbage to speak of, but very many objects to look at
+
+
 def pytest_collection_finish() -> None:
     """Every run collects garbage, which need not look for it among all that the tests have imported."""
     gc.freeze()
+    gc.enable()
 
 
 @dataclass(frozen=True)

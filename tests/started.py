@@ -36,8 +36,9 @@ def run(
 
 
 def _run(folder: Path, environment: dict[str, str], out: Path, err: Path, module: str, words: tuple[str, ...]) -> None:
-    for descriptor, path in ((1, out), (2, err)):
+    for descriptor, name, path in ((1, "stdout", out), (2, "stderr", err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
+        setattr(sys, name, open(descriptor, "w", buffering=1, closefd=False))  # noqa: SIM115
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)
