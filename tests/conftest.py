@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import started
 import torch
 
 from fcl_bench.__main__ import main
@@ -43,9 +44,13 @@ ACCURACY = {
 }
 
 
+gc.disable()  # imports make no garbage to speak of, but very many objects to look at
+
+
 def pytest_collection_finish() -> None:
     """Every run collects garbage, which need not look for it among all that the tests have imported."""
     gc.freeze()
+    gc.enable()
 
 
 @dataclass(frozen=True)
@@ -135,12 +140,12 @@ def checkout(tmp_path: Path) -> Path:
     """
     copy = tmp_path / "checkout"
     for name in ("fcl_bench", "methods", "configs", "datasets"):
-        shutil.copytree(ROOT / name, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / name, copy / name)  # with compiled files, which are valid for the copies too
         if name != "fcl_bench":
             (copy / "fcl_bench" / name).symlink_to(copy / name)
     for name in ("methods", "cli"):
         (copy / "tests" / name).mkdir(parents=True)
-    for name in ("pyproject.toml", "tests/conftest.py"):
+    for name in ("pyproject.toml", "tests/conftest.py", "tests/started.py"):
         shutil.copy(ROOT / name, copy / name)
     return copy
 
@@ -151,8 +156,7 @@ def run_in(checkout: Path, module: str, *words: str) -> subprocess.CompletedProc
         **{**os.environ, "PYTHONPATH": str(checkout), "PYTHONDONTWRITEBYTECODE": "1"},
         "PYTEST_ADDOPTS": "-n 0",  # this process is one of several already
     }
-    arguments = [sys.executable, "-m", module, *words]
-    return subprocess.run(arguments, cwd=checkout, env=environment, capture_output=True, text=True)
+    return started.run(checkout, environment, module, words)
 
 
 @dataclass(frozen=True)

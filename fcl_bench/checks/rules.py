@@ -1,14 +1,17 @@
 """The rules of the contract: each is a function of a :class:`Sandbox` that raises an ``AssertionError``."""
 
 import atexit
-import json
+import os
+import random
 import re
-import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
+from importlib import import_module
+from multiprocessing.connection import Connection
 from typing import Any
 
+import numpy as np
 import torch
 
 from fcl_bench.checks.sandbox import CLASSES, Sandbox
@@ -16,6 +19,7 @@ from fcl_bench.config.catalogue import catalogue, config_file
 from fcl_bench.federation import Participation
 from fcl_bench.message import decode, encode, leaves
 from fcl_bench.method import Method, facts
+from fcl_bench.new_processes import quick_context
 from fcl_bench.transport import Transport
 from fcl_bench.transport.processes import Processes
 from fcl_bench.transport.wire import Wire
@@ -172,35 +176,48 @@ def method_modules() -> tuple[str, ...]:
 @cache
 def effects_of_import(modules: tuple[str, ...], path: tuple[str, ...]) -> dict[str, str]:
     """What the import of each module changes in a new process, in words; nothing if all is well."""
-    arguments = [sys.executable, "-c", IMPORT, json.dumps([modules, path])]
-    result = subprocess.run(arguments, capture_output=True, text=True)
-    if result.returncode:
-        return dict.fromkeys(modules, result.stderr.strip().splitlines()[-1])
-    return json.loads(result.stdout.splitlines()[-1])
-
-
-IMPORT = """
-import importlib, json, os, random, sys
-modules, sys.path[:] = json.loads(sys.argv[1])
-import numpy, torch, lightning, fcl_bench.checks, fcl_bench.losses  # what libraries do is not the method's doing
-def surroundings():
-    return {
-        "working folder": os.getcwd(), "environment": dict(os.environ), "random": random.getstate(),
-        "numpy.random": str(numpy.random.get_state()), "torch random state": torch.get_rng_state().tolist(),
-        "number of threads": torch.get_num_threads(), "module search path": list(sys.path),
-    }
-effects = {}
-for module in modules:
-    before = surroundings()
+    context = quick_context()
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=_tell_effects, args=(there, modules, path))
+    process.start()
+    there.close()
     try:
-        importlib.import_module(module)
+        return here.recv()
+    except EOFError:
+        process.join()
+        return dict.fromkeys(modules, f"it ends the process (exit code {process.exitcode})")
+
+
+def _tell_effects(there: Connection, modules: tuple[str, ...], path: tuple[str, ...]) -> None:
+    """In the new process."""
+    import lightning  # noqa: F401
+
+    import fcl_bench.losses  # noqa: F401 (what libraries do is not the method's doing)
+
+    sys.path[:] = path
+    there.send({module: _effect(module) for module in modules})
+
+
+def _effect(module: str) -> str:
+    before = _surroundings()
+    try:
+        import_module(module)
     except Exception as error:
-        effects[module] = f"it fails with {error!r}"
-        continue
-    changed = [name for name, value in surroundings().items() if value != before[name]]
-    effects[module] = f"it changes the {', '.join(changed)}" if changed else ""
-print(json.dumps(effects))
-"""
+        return f"it fails with {error!r}"
+    changed = [name for name, value in _surroundings().items() if value != before[name]]
+    return f"it changes the {', '.join(changed)}" if changed else ""
+
+
+def _surroundings() -> dict[str, Any]:
+    return {
+        "working folder": os.getcwd(),
+        "environment": dict(os.environ),
+        "random": random.getstate(),
+        "numpy.random": str(np.random.get_state()),  # noqa: NPY002
+        "torch random state": torch.get_rng_state().tolist(),
+        "number of threads": torch.get_num_threads(),
+        "module search path": list(sys.path),
+    }
 
 
 @cache

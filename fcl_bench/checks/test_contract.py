@@ -18,4 +18,4 @@ def pytest_generate_tests(metafunc: Any) -> None:
 
 def test_contract(words: Words, track: str, check: Check) -> None:
     """One check of one configured method on one track."""
-    run_check(check, sandbox(words, track))
+    run_check(check, sandbox(words, track, check))

@@ -13,6 +13,7 @@ from fcl_bench.checks.rules import (
     Check,
     check_classifier,
     check_import_has_no_side_effects,
+    check_learns,
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
 )
@@ -22,7 +23,8 @@ from fcl_bench.errors import ConfigError
 from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
-SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn; for every other rule, two of each would do
+SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn, and for some rounds to be without some clients
+BRIEF = {"rounds": 2, "epochs": 2}  # enough for every other rule
 TRACKS: dict[str, dict[str, Any]] = {
     "frozen": {},
     "frozen_convolutions": {"network": little_stages},
@@ -38,9 +40,15 @@ SHARED_SETTING = (  # what a setting of federated averaging, which is tested by 
 
 
 @cache
+def method_node(*words: str) -> DictConfig:
+    """The settings of a method, to look at but not to change."""
+    return composed(*words).method
+
+
+@cache
 def configured(*words: str) -> Maker:
     """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
-    node = composed(*words).method
+    node = method_node(*words)
     settings: Any = OmegaConf.to_container(node, resolve=True)
     return Maker(settings | short_settings(node))
 
@@ -51,16 +59,22 @@ def short_settings(node: DictConfig) -> dict[str, Any]:
     return shorter | getattr(get_class(node["_target_"]), "quick_settings", {})
 
 
+def sandbox(words: Words, track: str, check: Check | None = None) -> Sandbox:
+    """The place where a check of a variant on a track runs; those that do not need ``SHORT`` share a plain run."""
+    return _sandbox(words, track, brief=check not in (check_learns, check_survives_few_clients_and_little_data))
+
+
 @cache
-def sandbox(words: Words, track: str) -> Sandbox:
-    """The place where all checks of a variant on a track run, so that they share the plain run."""
-    return Sandbox(configured(*words), **TRACKS[track])
+def _sandbox(words: Words, track: str, brief: bool) -> Sandbox:
+    settings = configured(*words).settings
+    fewer = {key: value for key, value in BRIEF.items() if brief and key in settings}
+    return Sandbox(Maker(settings | fewer), **TRACKS[track])
 
 
 def variants(name: str) -> Iterator[Words]:
     """The method as its YAML has it, and with every other choice of each setting that has named choices."""
     yield (f"method={name}",)
-    node = composed(f"method={name}").method
+    node = method_node(f"method={name}")
     for setting, annotation in parameters(get_class(node["_target_"])):
         for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
             if choice != node[setting]:

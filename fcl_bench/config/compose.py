@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from pydoc import ErrorDuringImport, locate
 from typing import Annotated, Any, Unpack, get_args, get_origin, get_type_hints
@@ -185,8 +185,13 @@ def _target(node: DictConfig) -> Callable[..., Any]:
     return found
 
 
-def parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
+@cache
+def parameters(target: Callable[..., Any]) -> tuple[tuple[str, Any], ...]:
     """Names and annotations of what the target accepts by keyword, those of ``**settings: Unpack[...]`` included."""
+    return tuple(_parameters(target))
+
+
+def _parameters(target: Callable[..., Any]) -> Iterator[tuple[str, Any]]:
     function = target.__init__ if inspect.isclass(target) else target
     hints = get_type_hints(function, include_extras=True)
     for parameter in inspect.signature(target).parameters.values():

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from multiprocessing import get_context
 from typing import Any, NoReturn
 
 from joblib import wrap_non_picklable_objects
@@ -18,6 +17,7 @@ from pydantic import PositiveInt
 
 from fcl_bench.errors import UserError
 from fcl_bench.message import decode, encode
+from fcl_bench.new_processes import quick_context
 from fcl_bench.transport import Answer, Call, Memories, Site
 from fcl_bench.transport.worker import Failure, Reply, serve
 
@@ -107,7 +107,7 @@ class Worker:
     """A process that runs :func:`fcl_bench.transport.worker.serve`, and the pipe to it."""
 
     def __init__(self, number: int, threads: int):
-        context = get_context("spawn")  # a fork would copy the locks of torch's threads
+        context = quick_context()
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, threads), name=f"worker {number}", daemon=True)
         self.process.start()

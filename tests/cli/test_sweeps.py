@@ -14,6 +14,7 @@ from typing import Any
 
 import joblib
 import pytest
+import started
 from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents, read_json
 from rich.console import Console
 from rich.progress import Progress
@@ -163,13 +164,14 @@ def test_a_killed_sweep_goes_on_with_what_was_missing(
     words = ("-m", "method=finetune", "method.rounds=40", "method.epochs=1", "seed=1,2,3")
     assert tiny(*words, f"output_dir={tmp_path}/whole").code == 0
     arguments = [*TINY, f"output_dir={output_dir}", f"cache_dir={cache_dir}", *words]
-    process = subprocess.Popen([sys.executable, "-m", "fcl_bench", *arguments], cwd=tmp_path, text=True, stdout=-1)
-    assert process.stdout is not None
-    with process.stdout as lines:
+    os.mkfifo(tmp_path / "out")
+    process = started.start(tmp_path, os.environ, tmp_path / "out", tmp_path / "err", "fcl_bench", arguments)
+    with open(tmp_path / "out") as lines:
         assert any(line.startswith("sweep: 1 of 3 done") for line in lines)
         assert any(line.startswith("task  1 of 3") for line in lines)  # of the second run
-        process.send_signal(signal.SIGKILL)
-    assert process.wait() == -signal.SIGKILL
+        process.kill()
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     first, second = sorted(output_dir.rglob("result.json"))
     assert [read_json(path)["status"] for path in (first, second)] == ["complete", "interrupted"]
     kept = contents(first.parent)

@@ -4,7 +4,6 @@ import errno
 import io
 import json
 import logging
-import multiprocessing
 import os
 import signal
 import sys
@@ -31,6 +30,7 @@ from fcl_bench.data import features
 from fcl_bench.data.cache import CHUNK, clear, entries
 from fcl_bench.dataset import Dataset
 from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.new_processes import quick_context
 
 NONE = BackboneSource("none")
 N = 3 * CHUNK + 10  # four chunks, the last one short
@@ -179,7 +179,7 @@ def fill(folder: Path, fatal: int | None) -> None:
 
 
 def test_a_killed_fill_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    process = multiprocessing.get_context("spawn").Process(target=fill, args=(tmp_path, 2 * CHUNK + 5))
+    process = quick_context().Process(target=fill, args=(tmp_path, 2 * CHUNK + 5))
     process.start()
     process.join(60)
     assert process.exitcode == -signal.SIGKILL
@@ -191,7 +191,7 @@ def test_a_killed_fill_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_two_processes_fill_an_entry_once(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
+    context = quick_context()
     processes = [context.Process(target=fill, args=(tmp_path, None)) for _ in range(2)]
     for process in processes:
         process.start()

@@ -8,7 +8,8 @@ from conftest import SEED, Course, course
 from omegaconf import OmegaConf
 
 from fcl_bench import Backbone, Network, grown, snapshot
-from fcl_bench.config.compose import composed, parameters
+from fcl_bench.checks.variants import method_node
+from fcl_bench.config.compose import parameters
 from fcl_bench.local import FabricFit
 from fcl_bench.partition import Dirichlet
 from fcl_bench.seeds import derive
@@ -31,7 +32,7 @@ SHORT = {"fit": FabricFit(accelerator="cpu"), "optimizer": sgd, "rounds": 2, "ep
 @cache
 def values_of(name):
     """The plain values in the YAML of a method."""
-    node = OmegaConf.to_container(composed(f"method={name}").method, resolve=True)
+    node = OmegaConf.to_container(method_node(f"method={name}"), resolve=True)
     return {key: value for key, value in node.items() if not isinstance(value, dict)}
 
 

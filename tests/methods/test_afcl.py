@@ -65,11 +65,15 @@ def test_also_with_a_thousand_clients_of_which_many_have_no_data(form):
     assert_equals_joint(stream, state, method)
 
 
+@pytest.fixture(scope="module")
+def scenario(digits_run, cache_dir):
+    config = composed("method=afcl", f"cache_dir={cache_dir}")
+    return materialise(config, plan(config), lambda what: lambda done, total: None)
+
+
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
 @pytest.mark.parametrize(("tasks", "clients"), [(1, 100), (5, 5), (10, 5)])
-def test_also_on_the_1280_features_of_the_default_backbone(digits_run, cache_dir, tasks, clients, form):
-    config = composed("method=afcl", f"cache_dir={cache_dir}")
-    scenario = materialise(config, plan(config), lambda what: lambda done, total: None)
+def test_also_on_the_1280_features_of_the_default_backbone(scenario, tasks, clients, form):
     labels = scenario.dataset.train.labels
     stream, state, method = learned(tasks, clients=clients, features=scenario.train.tensor, labels=labels, form=form)
     expected = joint_ridge(stream, scenario.train.tensor, labels)

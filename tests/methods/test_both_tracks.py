@@ -1,6 +1,6 @@
 """Every method that trains: both ways of local training give the same weights, on features and end to end."""
 
-from functools import partial
+from functools import cache, partial
 
 import pytest
 from hydra.utils import get_class
@@ -8,17 +8,24 @@ from omegaconf import OmegaConf
 
 from fcl_bench import Backbone
 from fcl_bench.checks import Sandbox, configured
-from fcl_bench.checks.variants import short_settings
+from fcl_bench.checks.variants import BRIEF, method_node, short_settings
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.config.compose import build, composed
 from fcl_bench.message import encode
 from fcl_bench.method import facts
 
-TRAINING = [name for name in catalogue()["method"] if "rounds" in composed(f"method={name}").method]
+TRAINING = [name for name in catalogue()["method"] if "rounds" in method_node(f"method={name}")]
 
 
 def test_there_are_some():
     assert {"finetune", "fedlwf", "fedewc", "fedicarl", "fedprox", "scaffold", "fedavg_er", "derpp"} <= set(TRAINING)
+
+
+@cache
+def brief(name, local):
+    settings = short_settings(method_node(f"method={name}")) | BRIEF
+    words = [f"method.{key}={value}" for key, value in settings.items()]
+    return composed(f"method={name}", *words, f"local={local}", "local.accelerator=cpu").method
 
 
 @pytest.mark.parametrize("trainable", [False, True], ids=["frozen", "end_to_end"])
@@ -26,12 +33,7 @@ def test_there_are_some():
 def test_fabric_and_trainer_give_the_same_weights(name, trainable):
     if trainable and facts(configured(f"method={name}")(Backbone(1)))["needs_frozen_backbone"]:
         pytest.skip("needs a frozen backbone")
-    settings = short_settings(composed(f"method={name}").method) | {"rounds": 2, "epochs": 2}
-    brief = [f"method.{key}={value}" for key, value in settings.items()]
-    fabric, trainer = (
-        composed(f"method={name}", *brief, f"local={local}", "local.accelerator=cpu").method
-        for local in ("fabric", "trainer")
-    )
+    fabric, trainer = (brief(name, local) for local in ("fabric", "trainer"))
     if trainable and getattr(get_class(fabric["_target_"]), "needs_frozen_backbone", False):
         pytest.skip("it does not train the backbone")
     one, other = (Sandbox(partial(build, node), trainable).run().state for node in (fabric, trainer))

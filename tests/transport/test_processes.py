@@ -150,7 +150,7 @@ def test_no_process_is_left_behind(tmp_path: Path, cache_dir: Path, end: signal.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore Ctrl-C
     )
     try:
-        workers = wait_for(lambda: two_children(run.pid), seconds=120)
+        workers = wait_for(lambda: two_below(run.pid), seconds=120)
         wait_for(lambda: list(tmp_path.rglob("exchanges.jsonl")), seconds=120)
         run.send_signal(end)
         run.wait(timeout=60)
@@ -161,16 +161,19 @@ def test_no_process_is_left_behind(tmp_path: Path, cache_dir: Path, end: signal.
         run.kill()
 
 
-def two_children(process: int) -> list[int]:
-    """The workers, without the process that multiprocessing has for its own needs."""
-    tasks = Path(f"/proc/{process}/task")
+def two_below(process: int) -> list[int]:
+    """The workers, which a fork server has begun, with this server itself."""
     found = []
-    for children in tasks.glob("*/children"):
-        for child in children.read_text().split():
-            with suppress(OSError):  # it has ended
-                if "spawn_main" in Path(f"/proc/{child}/cmdline").read_text():
-                    found.append(int(child))
-    return found if len(found) >= 2 else []
+    for server in children(process):
+        with suppress(OSError):  # it has ended
+            if "forkserver" in Path(f"/proc/{server}/cmdline").read_text():
+                found += [server, *children(server)]
+    return found if len(found) >= 3 else []
+
+
+def children(process: int) -> list[int]:
+    tasks = Path(f"/proc/{process}/task").glob("*/children")
+    return [int(child) for children in tasks for child in children.read_text().split()]
 
 
 def alive(process: int) -> bool:

@@ -1,0 +1,19 @@
+"""New processes that start quickly: they are forked from one that has imported the large libraries and done nothing."""
+
+import sys
+from multiprocessing import get_all_start_methods, get_context
+from multiprocessing.context import ForkServerContext, SpawnContext
+
+LIBRARIES = ("torch", "lightning")
+
+
+def quick_context() -> ForkServerContext | SpawnContext:
+    """A context for ``Process``, as safe as ``spawn``: this process, its threads and their locks are not copied.
+
+    Libraries that are in use here will be needed there; without fork servers, as on Windows, each process imports them.
+    """
+    if "forkserver" not in get_all_start_methods():
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([name for name in LIBRARIES if name in sys.modules])
+    return context
