@@ -120,7 +120,7 @@ class FedEWC:
         if self.variant == "corrected" and not asked:
             final = Round(state.weights, self.averaging.columns(task), lr=0.0)
             replies = clients.map(self.fisher, final)
-            yield replace(state, importance=self.consolidated(state.importance, replies))
+            yield replace(state, importance=self.consolidated(state, replies))
 
     def keep(self, client: Client, remembered: Global) -> None:
         """At the client: remember the model of the task before, and what matters in it."""
@@ -160,8 +160,9 @@ class FedEWC:
             sums = squares(network, inputs.to(device), labels.to(device), columns.to(device))
         return Curvature({name: value.cpu() for name, value in sums.items()}, len(labels))
 
-    def consolidated(self, importance: StateDict, replies: Iterator[Curvature]) -> StateDict:
-        """F = decay F + F_task; head rows of new classes had no importance before."""
+    def consolidated(self, state: Global, replies: Iterator[Curvature]) -> StateDict:
+        """F = decay F + F_task, and F where nobody answers; head rows of new classes had no importance before."""
+        importance = {name: widened(value, len(state.weights[name])) for name, value in state.importance.items()}
         samples = 0
         totals: StateDict = {}
         for reply in replies:
@@ -174,7 +175,7 @@ class FedEWC:
         if not importance:
             return now
         for name, value in now.items():
-            now[name] = value + self.decay * widened(importance[name], len(value))
+            now[name] = value + self.decay * importance[name]
         return now
 
     def classifier(self, state: Global) -> nn.Module:

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 
 from fcl_bench import Backbone, Network, snapshot
 from fcl_bench.message import encode
-from fcl_bench.methods.fedewc import Elastic, FedEWC, Global, linear_fisher, sampled_fisher
+from fcl_bench.methods.fedewc import Curvature, Elastic, FedEWC, Global, linear_fisher, sampled_fisher
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.partition import IidClients
 from fcl_bench.temporal import Disjoint
@@ -103,6 +103,14 @@ def test_the_server_takes_the_mean_over_all_samples_and_adds_it_to_what_it_knows
                 expected[: len(previous[name])] += 0.5 * previous[name]
             torch.testing.assert_close(state.importance[name], expected, rtol=1e-3, atol=1e-6)
         previous = state.importance
+
+
+def test_importance_stays_and_covers_new_classes_where_no_client_answers():
+    method = make(FedEWC)
+    state = Global({"head.weight": torch.ones(3, 3)}, {"head.weight": torch.full((2, 3), 5.0)})
+    for replies in ([], [Curvature({}, 0)]):
+        found = method.consolidated(state, iter(replies))
+        assert found["head.weight"].tolist() == [[5.0] * 3, [5.0] * 3, [0.0] * 3]
 
 
 def test_importance_and_anchor_go_down_once_per_task():
