@@ -17,8 +17,10 @@ feature that a mean of ReLU6 can have. Negative features are out of its reach: `
 of a sample is its mean wherever the published one draws it anew: in predictions and in the teachers' target. All
 clients begin a new class with the same random weights, drawn from a number that the server sends. A client does not
 train a class of which it has fewer than ``least`` samples: a class that returns in a few samples is learned mostly from
-pseudo-samples, which wear its VAE out. A class that nobody has a VAE of scores below all others. Only the VAEs
-of classes in the task go down. With ``replace`` a client drops its own VAE for the global one, and is not pulled.
+pseudo-samples, which wear its VAE out. On held-out digits (``python -m benchmarks.tuning method=fedcbc
+method.least=10,2``, seed 0) that is 80.8 against 44.6 %; Finetune has 71.1 %. A class that nobody has a VAE of scores
+below all others. Only the VAEs of classes in the task go down. With ``replace`` a client drops its own VAE for the
+global one, and is not pulled.
 No look at future classes: the published extractor is fine-tuned on images of every class before the stream begins. Here
 features are what the backbone makes of images. To repeat that, fine-tune elsewhere and give ``backbone.weights=FILE``;
 the record names it.

@@ -6,20 +6,24 @@ Followed: in a round a client trains first the coarse global prompt, its key and
 and acting, its own fine prompts, one with a key for each class, and its local head. The loss of both stages is the
 cross-entropy over the client's classes of the task (``ce_scope: local``) - ``pull`` x the cosine of query and key. A
 query is the frozen feature in the first stage, the globally prompted one in the second; the fine prompt is that of the
-true class in training, and that of the nearest key in a test. Heads are features-512-ReLU-classes. Adam 0.001875,
-weight decay 0.001, gradients clipped to norm 1, batches of 16, 5 rounds x 5 epochs of each stage. Only the global
-prompt, its key and the global head leave a client. ``place: tokens`` is the paper's: 15 tokens before the first block,
-of which the head reads the mean output, and key and value prefixes of length 15 in blocks 2, 3 and 4 (read as from 0).
+true class in training, and that of the nearest key in a test. Heads are features-512-ReLU-classes. Learning rate
+0.001875, weight decay 0.001, gradients clipped to norm 1, 5 rounds x 5 epochs of each stage; batches of 16 under
+``budget=published``. Only the global prompt, its key and the global head leave a client. ``place: tokens`` is the
+paper's: 15 tokens before the first block, of which the head reads the mean output, and key and value prefixes of length
+15 in blocks 2, 3 and 4 (read as from 0).
 Deviates: the headline is the global model over all classes seen, without the mask of a task. Beside it, the personal
 classifier of each client is scored; it knows the classes that its client has held or, with ``task_mask``, those of its
 latest task only: the published mask, but there each test sample comes with its task, and here all classes that the
-client has held are tested, so those of earlier tasks are lost. A client has one local head, not one for each task.
-A fine prompt is chosen for each sample, not by vote of a batch. Images are not augmented. ``place: stages`` (offsets to
+client has held are tested, so those of earlier tasks are lost. A client has one local head, not one for each task. A
+fine prompt is chosen for each sample, not by vote of a batch. Images are not augmented. ``place: stages`` (offsets to
 each channel at the inputs of the stages behind the first) and ``place: features`` (offsets to the features) are
 adaptations to convolutional networks and to cached features; offsets begin at 0. ``fusion: avg`` is the mean weighted
-by samples. ``fusion: distill`` follows the published code: the mean prompt learns to give the features that the
-clients' prompts give, then the mean head learns the labels; but on reserved training samples, not on test samples, and
-on the features, not on all tokens.
+by samples. The optimizer is AdamW: Adam as published takes weight decay for a gradient and so pulls the head's rows of
+classes that a client does not have to 0. On held-out digits (``python -m benchmarks.tuning method=fedmgp
+method.optimizer._target_=torch.optim.AdamW,torch.optim.Adam``, seed 0) that is 73.9 against 20.9 %; Finetune has 71.1
+%. ``fusion: distill`` follows the published code: the mean prompt learns to give the features that the clients' prompts
+give, then the mean head learns the labels; but on reserved training samples, not on test samples, and on the features,
+not on all tokens.
 """
 
 from collections.abc import Iterable, Iterator

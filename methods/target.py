@@ -14,20 +14,21 @@ Deviates: where clients hold features, the generator (latent and class to featur
 BatchNorm there, so clients report, after the last round of a task, how many samples of each class they hold, their sum
 and the sum of their squares; the server adds up over clients and tasks. The generator moves in units of each class's
 own spread about its mean, and the statistics loss is the mean squared gap of both moments per class; the student is a
-linear head on standardised features. A client with a single sample of a class tells that sample by its sum.
-Samples are made when the next task begins, which is the same as at the end of a task, except that none are made in vain
-after the last. Labels are dealt evenly and rounds are added until there are ``synthetic`` samples. The student learns
-by Adam; images are not augmented while they are made. Synthetic batches cycle, clients count by samples.
-``variant: target_repo`` has the released constants: 10 rounds of synthesis but a warm-up of 20, so no student and no
-adversarial term, 2560 samples, an epoch that ends with the shorter of real and synthetic batches, and a plain mean over
-clients. In a blurry stream old classes return: ``distil: known`` (default) sends the samples of all old classes,
-``distil: absent`` those of classes that the task does not have; on disjoint streams the two are the same. A client that
-was absent when samples were sent goes on with those it has, or without.
+linear head on standardised features. A client with a single sample of a class tells that sample by its sum. Samples are
+made when the next task begins, which is the same as at the end of a task, except that none are made in vain after the
+last. Labels are dealt evenly and rounds are added until there are ``synthetic`` samples. The student learns by Adam;
+images are not augmented while they are made. Synthetic batches cycle, clients count by samples. ``variant:
+target_repo`` has the released constants: 10 rounds of synthesis but a warm-up of 20, so no student and no adversarial
+term, 2560 samples, an epoch that ends with the shorter of real and synthetic batches, and a plain mean over clients. In
+a blurry stream old classes return: ``distil: known`` (default) sends the samples of all old classes, ``distil: absent``
+those of classes that the task does not have; on disjoint streams the two are the same. A client that was absent when
+samples were sent goes on with those it has, or without.
 Measured on held-out training samples of frozen features, seed 0, by ``python -m benchmarks.tuning method=target
 method.distil=... method.distillation=...``: with ``dataset=cifar100 protocol=frozen_v1 stream.tasks=10`` 47.3 % with
 absent and weight 1, with known 52.0 % at weight 1 and 53.3 % at weight 4 (Finetune 46.2 %). On digits the teacher does
-not help: Finetune 71.1 %, and TARGET 71.1, 70.0, 64.5 and 66.6 % at weights 0.5, 1, 2 and 4. There the first teachers
-know most classes from two or three samples, and imitation holds later tasks to that. So the weight is 1 on features.
+not help: Finetune 71.1 %, and TARGET 71.1, 70.0, 64.5 and 66.6 % at weights 0.5, 1, 2 and 4. A guess at why: the first
+teachers know most classes from two or three samples, and imitation holds later tasks to that. So the weight is 1 on
+features.
 """
 
 from collections.abc import Iterable, Iterator
