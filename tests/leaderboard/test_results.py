@@ -2,7 +2,6 @@
 
 import itertools
 from pathlib import Path
-from typing import Any
 
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.leaderboard.boards import Board, boards
@@ -14,27 +13,37 @@ from fcl_bench.leaderboard.sheet import sheet
 
 ROOT = Path(__file__).parents[2]
 FOUND = gather([ROOT / "results"])
+Place = tuple[int, float, int]  # tasks, alpha, seed
+ALL: set[Place] = set(itertools.product((5, 10), (0.1, 0.2), (1, 2, 3)))
+SEED_1: set[Place] = set(itertools.product((5, 10), (0.1, 0.2), (1,)))
+TEN_TASKS: set[Place] = {(10, 0.1, seed) for seed in (1, 2, 3)}
+FEWER = {  # these take longest
+    **dict.fromkeys(("target", "fedcbc", "fedmgp"), SEED_1 | TEN_TASKS),
+    "joint_sgd": SEED_1,
+}
 
 
 def tables() -> tuple[Board, ...]:
     return boards(FOUND.runs)
 
 
-def test_a_method_has_a_run_on_every_stream_with_every_seed_or_none() -> None:
+def test_every_method_has_seed_1_on_every_stream_and_most_have_all_seeds() -> None:
     assert (FOUND.problems, FOUND.interrupted) == ((), 0)
-    ran: dict[str, list[tuple[Any, ...]]] = {}
+    ran: dict[str, set[Place]] = {}
     for run in FOUND.runs:
         assert (run.conditions["dataset"], run.conditions["protocol"]) == ("cifar100", "frozen_v1")
         place = (run.conditions["tasks"], run.conditions["alpha"], run.result["seed"])
-        ran.setdefault(run.method, []).append(place)
-    assert set(ran) <= set(catalogue()["method"])
-    for places in ran.values():
-        assert sorted(places) == sorted(itertools.product((5, 10), (0.1, 0.2), (1, 2, 3)))
+        assert place not in ran.setdefault(run.method, set())
+        ran[run.method].add(place)
+    assert set(FEWER) <= set(ran) <= set(catalogue()["method"])
+    for method, places in ran.items():
+        assert places == FEWER.get(method, ALL)
 
 
 def test_methods_of_one_seed_saw_the_same_stream_and_it_can_be_drawn() -> None:
     for board in tables():
-        for draws in zip(*(row.runs for row in board.rows), strict=True):
+        for seed in (1, 2, 3):
+            draws = [run for row in board.rows for run in row.runs if run.result["seed"] == seed]
             assert len({run.result["stream"]["hash"] for run in draws}) == 1
             assert find_manifest(draws) is not None
 
