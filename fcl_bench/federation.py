@@ -157,7 +157,8 @@ class Federation:
 
     def open(self, method: Any, task: Task, yielded: int = 0, exchanges: int = 0) -> Clients:
         """The clients as the method may reach them during ``task``, of which so much was done before."""
-        present = replace(task, yielded=yielded, public=self._public(task))
+        public = self._public(task, future=getattr(method, "sees_future_classes", False))
+        present = replace(task, yielded=yielded, public=public)
         return Clients(self, method, present, exchanges)
 
     def memories(self) -> Memories:
@@ -174,11 +175,14 @@ class Federation:
         """What all clients keep between calls."""
         return sum(self.stored.values())
 
-    def _public(self, task: Task) -> ClientData | None:
-        """The reserved samples of the classes seen so far; None where the stream reserves none."""
+    def _public(self, task: Task, future: bool) -> ClientData | None:
+        """The reserved samples of the classes seen so far, or of all; None where the stream reserves none."""
         if len(self.stream.reserved) == 0:
             return None
         reserved = torch.from_numpy(self.stream.reserved)
         numbers = self._numbers[reserved]
         seen = (numbers >= 0) & (numbers < task.seen)
+        if future:
+            beyond = len(self.stream.number) + torch.from_numpy(self.labels)[reserved]
+            return ClientData(self.inputs, reserved, torch.where(seen, numbers, beyond))
         return ClientData(self.inputs, reserved[seen], numbers[seen])

@@ -51,7 +51,8 @@ class Method(Protocol):
     Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
     a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (no
     training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a
-    federation must not show, so it is a reference in a leaderboard and no competitor).
+    federation must not show, so it is a reference in a leaderboard and no competitor), ``sees_future_classes``
+    (``task.public`` has samples of all classes of the data, also of those that no client has declared yet).
 
     ``takes_images = True`` says that a method with a frozen backbone runs it by itself, so clients may hold images.
     ``needs_public_samples = True`` says that it uses ``task.public``, so a stream that reserves no samples is refused.
@@ -77,7 +78,7 @@ class Method(Protocol):
         ...
 
 
-FACTS = ("exact", "exemplar_free", "needs_frozen_backbone", "oracle")
+FACTS = ("exact", "exemplar_free", "needs_frozen_backbone", "oracle", "sees_future_classes")
 
 
 def other_classifiers(method: Any, state: State) -> Iterable[tuple[str, nn.Module]]:

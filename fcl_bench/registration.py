@@ -24,7 +24,13 @@ class Registration:
 
 @dataclass(frozen=True)
 class Task:
-    """One time step, as the server knows it once all clients have declared their classes."""
+    """One time step, as the server knows it once all clients have declared their classes.
+
+    ``public`` are samples that the server may use, see ``stream.reserved``: those of classes seen so far. A method that
+    declares ``sees_future_classes`` is given those of all classes of the data. Where a class is not registered yet, the
+    number of all classes plus its label stands for it: no registered class ever has such a number, and it does not tell
+    in which order classes will come.
+    """
 
     index: int
     registrations: tuple[Registration, ...]  # one per client
@@ -32,7 +38,7 @@ class Task:
     new: tuple[int, ...]  # classes registered in this task
     seen: int  # classes registered so far
     yielded: int = 0  # states of this task that `learn` handed out before it was interrupted; 0 unless it is resumed
-    public: "ClientData | None" = None  # samples that the server may use, of classes seen so far; see stream.reserved
+    public: "ClientData | None" = None  # None where the stream reserves no samples
 
     @property
     def classes(self) -> tuple[int, ...]:

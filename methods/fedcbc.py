@@ -9,8 +9,11 @@ VAE, adds ``pseudo_samples`` decoded from uniform(-1, 1) codes (by the global VA
 is pulled to the global VAE by ``alpha`` x KL(q_local(z|x) || q_global(z|x)) (continual personalisation). The server
 adopts a VAE that only one client has; else it distils: the global VAE, or the one of the first client, learns from the
 pseudo-samples of all clients' VAEs and the global one, and is pulled to the mean of their codes (selective fusion).
-``fusion: average`` and ``personalisation: replace`` are the alternatives of the code. Its budget: ``rounds`` 5 and
-``epochs`` 300.
+``fusion: average`` and ``personalisation: replace`` are the alternatives of the code. These sizes, and ``rounds`` 5 x
+``epochs`` 300, are ``budget=published``. ``look_ahead: true`` with ``stream.reserved=30`` is its look at future
+classes: before the first task the server fits the features to 30 samples of every class of the data, under a softmax
+head that it throws away, by Adam 1e-4, weight decay 1e-3, batches of 32, ``look_ahead_epochs`` 100. The record names
+it: ``sees_future_classes``.
 Deviates: all classes of a client, or of the server, train at once as batched matrices, each as if it were alone.
 Features are divided by ``scale``, a fixed public number, for the sigmoid of the decoder to reach them: 6 is the largest
 feature that a mean of ReLU6 can have. Negative features are out of its reach: ``decoder: linear`` is for them. The code
@@ -21,13 +24,16 @@ pseudo-samples, which wear its VAE out. On held-out digits (``python -m benchmar
 method.least=10,2``, seed 0) that is 80.8 against 44.6 %; Finetune has 71.1 %. A class that nobody has a VAE of scores
 below all others. Only the VAEs of classes in the task go down. With ``replace`` a client drops its own VAE for the
 global one, and is not pulled.
-No look at future classes: the published extractor is fine-tuned on images of every class before the stream begins. Here
-features are what the backbone makes of images. To repeat that, fine-tune elsewhere and give ``backbone.weights=FILE``;
-the record names it.
+No look at future classes by default: features are what the backbone makes of images. With ``look_ahead`` the backbone
+stays as it is, where the published one is fine-tuned: what learns is an adapter, a linear layer that is added to the
+features and starts at zero. For the sigmoid decoder, adapted features are cut off at 0 and ``scale``. No client has the
+samples that it learns from. It goes down once. A client that is absent then trains no VAE before it has it, and it is
+sent again before each round until every client has it. To fine-tune the whole network instead, do so elsewhere and give
+``backbone.weights=FILE``; the record names that file.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import attrgetter, or_
 from typing import Annotated, Any, Literal
@@ -36,6 +42,7 @@ import lightning as L
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
+from torch.nn.functional import cross_entropy, linear
 from torch.nn.utils.rnn import pad_sequence
 from torch.optim import Optimizer
 
@@ -45,12 +52,15 @@ from fcl_bench import (
     Clients,
     Fit,
     OptimizerFactory,
+    Samples,
     StateDict,
     Task,
+    snapshot,
     threads_for,
 )
 
 Decoder = Literal["sigmoid", "linear"]
+LOOK_AHEAD_LR = 1e-4
 
 
 @dataclass(frozen=True)
@@ -87,6 +97,8 @@ class Knowledge:
 
     models: Models
     seen: int  # classes registered so far, with a VAE or without
+    adapter: StateDict = field(default_factory=dict)  # empty without ``look_ahead``
+    waiting: int = 0  # clients that do not have the adapter yet
 
 
 @dataclass(frozen=True)
@@ -224,11 +236,46 @@ def first_of(classes: int, value: Any, parameter: Tensor) -> Any:
     return value
 
 
+class Adapter(nn.Module):
+    """A linear layer that is added to features and starts at zero; the sum is cut off at 0 and ``highest``, if any."""
+
+    def __init__(self, features: int, highest: float | None):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(features, features))
+        self.bias = nn.Parameter(torch.zeros(features))
+        self.highest = highest
+
+    def forward(self, features: Tensor) -> Tensor:
+        """(n, features) to the same."""
+        adapted = features + linear(features, self.weight, self.bias)
+        return adapted if self.highest is None else adapted.clamp(0, self.highest)
+
+
+class LookAhead(L.LightningModule):
+    """The cross-entropy of a head on adapted features; both learn."""
+
+    def __init__(self, adapter: Adapter, head: nn.Linear, optimizer: OptimizerFactory):
+        super().__init__()
+        self.adapter = adapter
+        self.head = head
+        self.optimizer = optimizer
+
+    def configure_optimizers(self) -> Optimizer:
+        """A fresh one."""
+        return self.optimizer(self.parameters(), lr=LOOK_AHEAD_LR)
+
+    def training_step(self, batch: tuple[Tensor, ...], batch_idx: int) -> Tensor:
+        """The loss of one batch."""
+        features, labels = batch
+        return cross_entropy(self.head(self.adapter(features)), labels)
+
+
 class SmallestLoss(nn.Module):
     """Scores are negative losses. Classes without a VAE score one less than the lowest of the others."""
 
-    def __init__(self, models: Models, seen: int, scale: float, decoder: Decoder):
+    def __init__(self, models: Models, seen: int, adapter: nn.Module, scale: float, decoder: Decoder):
         super().__init__()
+        self.adapter = adapter
         self.vaes = nn.ModuleList(VAEs(weights, decoder) for weights in one_by_one(models))
         self.register_buffer("classes", models.classes)
         self.requires_grad_(False)
@@ -237,7 +284,7 @@ class SmallestLoss(nn.Module):
 
     def forward(self, inputs: Tensor) -> Tensor:
         """(n, features) to (n, seen)."""
-        features = inputs[None] / self.scale
+        features = self.adapter(inputs)[None] / self.scale
         losses = [vae_loss(features, *vae(features)) for vae in self.vaes]
         known = -torch.cat([inputs.new_zeros(0, len(inputs)), *losses]).T  # (n, classes)
         lowest = known.min(dim=1, keepdim=True).values if losses else inputs.new_zeros(len(inputs), 1)
@@ -258,7 +305,7 @@ class FedCBC:
     exemplar_free = True
     needs_frozen_backbone = True
     resumes_within_tasks = True
-    quick_settings = {"hidden": 16, "code": 4, "pseudo_samples": 8, "least": 2}
+    quick_settings = {"hidden": 16, "code": 4, "pseudo_samples": 8, "least": 2, "look_ahead_epochs": 2}
 
     def __init__(
         self,
@@ -278,6 +325,8 @@ class FedCBC:
         alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)],
         fusion: Literal["distill", "average"],
         personalisation: Literal["continual", "replace"],
+        look_ahead: bool,
+        look_ahead_epochs: PositiveInt,
     ):
         self.fit = fit
         self.optimizer = optimizer
@@ -293,6 +342,8 @@ class FedCBC:
         self.alpha = alpha
         self.fusion = fusion
         self.personalisation = personalisation
+        self.look_ahead_epochs = look_ahead_epochs
+        self.needs_public_samples = self.sees_future_classes = look_ahead
         self.layers = {
             "encoder": (backbone.features, hidden),
             "code": (hidden, 2 * code),
@@ -321,20 +372,60 @@ class FedCBC:
         return Models(classes, weights)
 
     def learn(self, state: Knowledge, task: Task, clients: Clients) -> Iterator[Knowledge]:
-        """Per round: the global VAEs of the task's classes go down, those that clients trained come back, and fuse."""
+        """Per round: the global VAEs of the task's classes go down, those that clients trained come back, and fuse.
+
+        The adapter goes down before, as long as some client does not have it.
+        """
         models = state.models
+        adapter = state.adapter
+        waiting = state.waiting
+        if self.sees_future_classes and not adapter:
+            adapter = self.looked_ahead(task)
+            waiting = len(clients)
         present = torch.tensor(task.classes, dtype=torch.int64)
         for _ in range(task.yielded, self.rounds):
+            if waiting:
+                waiting -= sum(clients.map(self.keep, adapter))
             old = models.only(present)
             seed = int(torch.randint(2**31, ()))
             replies = sorted(clients.map(self.train, Round(old, seed)), key=attrgetter("client"))
             models = models | self.fused(old, [reply.models for reply in replies])
-            yield Knowledge(models, task.seen)
+            yield Knowledge(models, task.seen, adapter, waiting)
+
+    def looked_ahead(self, task: Task) -> StateDict:
+        """At the server, before the first task: an adapter that has learned to tell all classes of the data apart."""
+        assert task.public is not None  # as the harness knows from needs_public_samples
+        inputs, labels = task.public.tensors
+        classes, places = labels.unique(return_inverse=True)
+        adapter = self.untrained_adapter()
+        losses = LookAhead(adapter, nn.Linear(len(adapter.bias), len(classes)), self.optimizer)
+        self.fit(losses, Samples(inputs, places), self.look_ahead_epochs, self.batch_size)
+        return snapshot(adapter)
+
+    def untrained_adapter(self) -> Adapter:
+        """One that changes nothing, but for what the decoder cannot reach."""
+        features, _ = self.layers["encoder"]
+        return Adapter(features, self.scale if self.decoder == "sigmoid" else None)
+
+    def adapter(self, weights: StateDict) -> nn.Module:
+        """What features go through before they are scaled: nothing, if there are no weights."""
+        if not weights:
+            return nn.Identity()
+        adapter = self.untrained_adapter()
+        adapter.load_state_dict(weights)
+        return adapter.requires_grad_(False)
+
+    def keep(self, client: Client, adapter: StateDict) -> bool:
+        """At the client: remember the adapter; whether it is new to the client."""
+        new = "adapter" not in client.memory
+        client.memory["adapter"] = adapter
+        return new
 
     def train(self, client: Client, received: Round) -> Trained:
         """At the client: all classes of which it has enough samples, at once."""
         classes = (client.data.labels.bincount() >= self.least).nonzero().flatten()
-        if len(classes) == 0:
+        waits = self.sees_future_classes and "adapter" not in client.memory
+        if waits or len(classes) == 0:
             return Trained(client.id, self.no_models())
         kept = client.memory.get("models", self.no_models())
         own = kept.only(classes)
@@ -352,10 +443,11 @@ class FedCBC:
         return Trained(client.id, trained)
 
     def samples(self, client: Client, classes: Tensor) -> tuple[Tensor, Tensor]:
-        """Labels and scaled features of the client's samples of these classes."""
+        """Labels, and adapted and scaled features, of the client's samples of these classes."""
         inputs, labels = client.data.tensors
         chosen = torch.isin(labels, classes)
-        return labels[chosen], inputs[chosen] / self.scale
+        adapter = self.adapter(client.memory.get("adapter", {}))
+        return labels[chosen], adapter(inputs[chosen]) / self.scale
 
     def fused(self, old: Models, found: Sequence[Models]) -> Models:
         """At the server: one VAE of each class that was ``found`` at some clients."""
@@ -428,7 +520,8 @@ class FedCBC:
 
     def classifier(self, state: Knowledge) -> nn.Module:
         """The smallest loss of all global VAEs."""
-        classifier = SmallestLoss(state.models, state.seen, self.scale, self.decoder)
+        adapter = self.adapter(state.adapter)
+        classifier = SmallestLoss(state.models, state.seen, adapter, self.scale, self.decoder)
         return classifier.to(self.fit.device).eval()
 
 

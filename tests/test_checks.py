@@ -13,6 +13,7 @@ from fcl_bench import Scores, check_method
 from fcl_bench.checks import Sandbox, rules, run_check
 from fcl_bench.checks.sandbox import little_stages
 from fcl_bench.checks.variants import checks_of, variants
+from fcl_bench.checks.variants import sandbox as sandbox_of
 
 
 @dataclass(frozen=True)
@@ -313,6 +314,13 @@ def test_variants_that_need_images_are_checked_on_a_frozen_network_that_suits_th
     assert tracks["method.place=stages"] == {"frozen_convolutions"}
     assert tracks["method.place=tokens"] == {"frozen_transformer"}
     assert tracks["method.fusion=distill"] == {"frozen"}
+
+
+def test_settings_of_yes_or_no_are_checked_both_ways_with_the_samples_they_need():
+    words = ("method=fedcbc", "method.look_ahead=True")
+    assert words in variants("fedcbc")
+    assert ("method=fedmgp", "method.task_mask=True") in variants("fedmgp")
+    assert len(sandbox_of(words, "frozen").stream.reserved) == 5 * 6
 
 
 def test_clients_hold_images_for_a_frozen_network_and_public_samples_are_there_for_those_who_need_them():

@@ -223,6 +223,23 @@ def test_public_samples_are_those_that_no_client_holds_of_classes_seen_so_far():
     assert held | set(public.tolist()) == set(range(SAMPLES))
 
 
+@pytest.mark.parametrize(("tasks", "layout"), [(3, "fixed"), (4, "legacy")])  # the second leaves two classes out
+def test_public_samples_of_all_classes_are_for_methods_that_declare_it(tasks, layout):
+    class Foreseeing(Probe):
+        sees_future_classes = True
+
+    stream = make_stream(LABELS, LABELS, SiBlurry(tasks, layout=layout, reserved=2), Dirichlet(5, alpha=0.5), seed=0)
+    whole = Federation(stream, INPUTS, LABELS, Foreseeing, InProcess(), Participation(), seed=3)
+    order = stream.order.tolist()
+    assert len(order) == (CLASSES if layout == "fixed" else 4)
+    for task in stream.tasks:
+        inputs, numbers = whole.open(Foreseeing(), task).task.public.tensors
+        labels = LABELS[(inputs[:, 0] / 2).long().numpy()].tolist()
+        assert sorted(labels) == sorted(2 * list(range(CLASSES)))
+        known = order[: task.seen]
+        assert numbers.tolist() == [known.index(label) if label in known else CLASSES + label for label in labels]
+
+
 def test_without_reserved_samples_nothing_is_public():
     _, clients = opened()
     assert clients.task.public is None

@@ -72,13 +72,24 @@ def _sandbox(words: Words, track: str, brief: bool) -> Sandbox:
 
 
 def variants(name: str) -> Iterator[Words]:
-    """The method as its YAML has it, and with every other choice of each setting that has named choices."""
+    """The method as its YAML has it, and with every other choice of each setting that has a few of them."""
     yield (f"method={name}",)
     node = method_node(f"method={name}")
     for setting, annotation in parameters(get_class(node["_target_"])):
-        for choice in get_args(annotation) if get_origin(annotation) is Literal else ():
+        for choice in choices_of(annotation):
             if choice != node[setting]:
                 yield f"method={name}", f"method.{setting}={choice}"
+
+
+def choices_of(annotation: Any) -> tuple[Any, ...]:
+    """All values that a setting can have, where these are a few: names, or yes and no.
+
+    >>> choices_of(Literal["one", "two"]), choices_of(bool), choices_of(int)
+    (('one', 'two'), (False, True), ())
+    """
+    if annotation is bool:
+        return False, True
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def frozen_track(words: Words) -> str:

@@ -21,6 +21,8 @@ ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
     "method.distil": "known",  # of fedlwf
+    "method.look_ahead": False,  # of fedcbc
+    "method.look_ahead_epochs": 100,  # of fedcbc
     "method.share": "equal",  # of fedicarl
     "stream.reserved": 0,
 }

@@ -17,6 +17,7 @@ FACTS = {
     "exemplar_free": "no exemplars",
     "needs_frozen_backbone": "frozen only",
     "oracle": "oracle",
+    "sees_future_classes": "sees future classes",
     OTHER_CLASSIFIER: "other classifier",
 }
 NOTE = (

@@ -109,5 +109,5 @@ def test_the_methods_of_installed_packages_are_shown(tmp_path: Path, monkeypatch
         "guess: guessing.Guess\n\nGuess: scores by chance.\n\nPaper: none.\n\nHyper-parameters\n"
         "  method.scale  2.5   of all\n  method.kind   even  even | odd\n  method.quiet  true\n\nFacts\n"
         "  exact                  no\n  exemplar_free          yes\n  needs_frozen_backbone  no\n"
-        "  oracle                 no\n"
+        "  oracle                 no\n  sees_future_classes    no\n"
     )

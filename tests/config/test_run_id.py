@@ -82,6 +82,8 @@ def test_a_name_counts(node: str) -> None:
         ("backbone.clients_hold", None, "images"),
         ("method.distil", "known", "absent"),
         ("method.share", "equal", "whole"),
+        ("method.look_ahead", False, True),
+        ("method.look_ahead_epochs", 100, 50),
     ],
 )
 def test_a_new_setting_counts_where_it_changes_what_was_done_before(place: str, usual: Any, other: Any) -> None:

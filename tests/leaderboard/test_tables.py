@@ -15,7 +15,7 @@ from records import classifier, made, record, views, write
 
 from fcl_bench.leaderboard.against import against, published
 from fcl_bench.leaderboard.latex import latex
-from fcl_bench.leaderboard.render import markdown, overview
+from fcl_bench.leaderboard.render import cells, markdown, overview
 from fcl_bench.leaderboard.sheet import sheet
 
 
@@ -78,6 +78,15 @@ def test_the_csv_has_every_number_in_the_units_of_the_record() -> None:
     assert (first["retention_mean"], first["p_to_best"]) == ("", "")
     assert [float(rows[2][f"{name}_to_best"]) for name in ("pairs", "difference", "p")] == [3, -20, 0]
     assert rows[0]["facts"] == "oracle"
+
+
+def test_a_look_at_future_classes_stands_beside_every_other_fact() -> None:
+    peeking = record("fedcbc", config__method__look_ahead=True, facts__sees_future_classes=True)
+    honest = record("fedcbc", config__method__look_ahead=False)
+    before = record("fedcbc", seed=2)  # of a version without the setting and the fact
+    (board,) = made(peeking, honest, before)
+    found = sorted((line[0], line[1], line[-1]) for line in cells(board)[1:])
+    assert found == [("fedcbc", "2", ""), ("fedcbc look_ahead=true", "1", "sees future classes")]
 
 
 def test_latex_marks_the_best_two_and_how_much_better_the_best_is() -> None:

@@ -11,6 +11,7 @@ from conftest import Command, command, course
 from making import FEATURES, INPUTS, LABELS, learned
 from torch import nn
 from torch.distributions import Normal, kl_divergence
+from torch.nn.functional import cross_entropy
 
 from fcl_bench.federation import Participation
 from fcl_bench.methods.fedcbc import FedCBC, Knowledge, Lesson, Round, divergence, vae_loss
@@ -329,3 +330,165 @@ def test_of_a_class_that_both_have_the_others_vae_is_taken():
     for label, source in enumerate([mine, other, other]):
         assert all(torch.equal(value, at(source, label)[name]) for name, value in at(models, label).items())
     assert models.only(torch.tensor([2, 7])).classes.tolist() == [2]
+
+
+LOOKING = {"look_ahead": True, "look_ahead_epochs": 3, "scale": 3.0}
+NUMBERS = FEATURES * FEATURES + FEATURES  # in an adapter
+TWO = IidClients(2)
+
+
+class Peeking(FedCBC):
+    """Remembers how many classes are seen in each task, and of which classes it has public samples."""
+
+    def learn(self, state, task, clients):
+        self.seen = [*getattr(self, "seen", ()), (task.seen, task.public.labels.unique().tolist())]
+        yield from super().learn(state, task, clients)
+
+
+@pytest.mark.parametrize("look_ahead", [False, True])
+def test_it_is_given_classes_to_come_only_if_it_looks_ahead(look_ahead):
+    method = making.make(Peeking, **SMALL | LOOKING | {"look_ahead": look_ahead})
+    done = learned(method, TWO, Disjoint(3, reserved=2))
+    labels = done.stream.order.tolist()
+    assert [seen for seen, _ in method.seen] == [2, 4, 6]
+    for seen, public in method.seen:
+        beyond = sorted(6 + label for label in labels[seen:])
+        assert public == [*range(seen), *(beyond if look_ahead else ())]
+    assert (done.states[-1].adapter == {}) == (not look_ahead)
+
+
+def adapted_by_hand(rows, weights, decoder="sigmoid"):
+    moved = rows + rows @ weights["weight"].T + weights["bias"]
+    return moved if decoder == "linear" else moved.clip(0, LOOKING["scale"])
+
+
+def adapter_by_hand(inputs, places):
+    """In plain PyTorch, with the random numbers of the server in the first task."""
+    making.server_random()
+    head = nn.Linear(FEATURES, int(places.max()) + 1)
+    weights = {"weight": torch.zeros(FEATURES, FEATURES), "bias": torch.zeros(FEATURES)}
+    trained = [value.requires_grad_() for value in weights.values()]
+    optimizer = torch.optim.Adam([*trained, *head.parameters()], lr=1e-4, weight_decay=1e-3)
+    for _ in range(LOOKING["look_ahead_epochs"]):
+        for batch in torch.randperm(len(inputs)).split(SMALL["batch_size"]):
+            loss = cross_entropy(head(adapted_by_hand(inputs[batch], weights)), places[batch])
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    return {name: value.detach() for name, value in weights.items()}
+
+
+def test_the_adapter_learns_from_reserved_samples_of_all_classes():
+    """Places in the head: the two classes of the first task as they are registered, then the others by their labels."""
+    done = learned(make(**LOOKING), TWO, Disjoint(3, reserved=2))
+    order = done.stream.order.tolist()
+    places = [*order[:2], *sorted(order[2:])]
+    reserved = torch.from_numpy(done.stream.reserved)
+    labels = torch.tensor([places.index(label) for label in LABELS[done.stream.reserved]])
+    assert labels.bincount().tolist() == 6 * [2]
+    expected = adapter_by_hand(INPUTS[reserved], labels)
+    seen = labels < 2
+    less = adapter_by_hand(INPUTS[reserved][seen], labels[seen])
+    for name, value in expected.items():
+        assert value.abs().max() > 5e-4
+        assert not torch.allclose(value, less[name], rtol=0, atol=1e-4)
+        for state in done.states:
+            torch.testing.assert_close(state.adapter[name], value, rtol=0, atol=1e-5)
+
+
+def test_the_adapter_goes_down_once_and_is_counted():
+    done = learned(make(**LOOKING), TWO, IidTasks(2, reserved=2))
+    first, *others = done.exchanges
+    assert (first.task, first.function, first.answered) == (0, "keep", 2)
+    assert first.downlink_bytes == 2 * 4 * NUMBERS
+    assert first.uplink_bytes == 2 * 8  # whether it was new to the client
+    assert [exchange.function for exchange in others] == 4 * ["train"]
+    vaes = 6 * (8 + 4 * PARAMETERS)
+    assert [exchange.downlink_bytes for exchange in others] == [2 * 8, *3 * [2 * (8 + vaes)]]
+    for memory in done.memories[-1].values():
+        assert all(torch.equal(memory["adapter"][name], value) for name, value in done.states[-1].adapter.items())
+
+
+def some_adapter():
+    """Weights that move features far, and beyond both ends of the decoder's range."""
+    random = torch.Generator().manual_seed(4)
+    shape = {"weight": (FEATURES, FEATURES), "bias": (FEATURES,)}
+    return {name: torch.randn(size, generator=random) for name, size in shape.items()}
+
+
+@pytest.mark.parametrize("decoder", ["sigmoid", "linear"])
+def test_classifier_and_clients_adapt_features_alike(decoder):
+    """A classifier without an adapter, on features that were adapted by hand, is what the scores are held against."""
+    method = making.make(Listening, **SMALL | LOOKING | {"decoder": decoder})
+    weights = some_adapter()
+    expected = adapted_by_hand(INPUTS, weights, decoder)
+    assert not torch.equal(expected, INPUTS)
+    client = client_with([1] * 9, {"adapter": weights})
+    method.train(client, Round(method.no_models(), seed=1))
+    _, lesson = method.heard
+    rows, _ = client.data.tensors
+    torch.testing.assert_close(lesson.features, adapted_by_hand(rows, weights, decoder) / 3)
+    models = different(method, [0, 1, 2], seed=1)
+    found = method.classifier(Knowledge(models, 3, weights))(INPUTS)
+    torch.testing.assert_close(found, method.classifier(Knowledge(models, 3))(expected))
+    if decoder == "sigmoid":
+        torch.testing.assert_close(found, scores_by_hand(models, expected / 3).detach(), rtol=1e-4, atol=1e-5)
+
+
+def test_an_untrained_adapter_changes_only_what_the_decoder_cannot_reach():
+    rows = torch.tensor([[-1.0, 0.0, 1.5, 3.0, 4.0]])
+    assert make(**LOOKING).untrained_adapter()(rows).tolist() == [[0.0, 0.0, 1.5, 3.0, 3.0]]
+    assert torch.equal(make(**LOOKING, decoder="linear").untrained_adapter()(rows), rows)
+
+
+def test_a_client_without_the_adapter_waits_for_it():
+    method = make(**LOOKING)
+    client = client_with([1, 1, 1])
+    assert len(method.train(client, Round(method.no_models(), seed=1)).models) == 0
+    assert method.keep(client, some_adapter()) is True
+    assert method.keep(client, some_adapter()) is False
+    assert len(method.train(client, Round(method.no_models(), seed=1)).models) == 1
+
+
+def test_the_adapter_is_sent_until_every_client_has_it():
+    method = make(**LOOKING, rounds=3)
+    done = learned(method, IidClients(4), IidTasks(2, reserved=2), Participation(participation=0.5))
+    functions = [exchange.function for exchange in done.exchanges]
+    sent = functions.count("keep")
+    assert 2 <= sent < 6
+    assert functions == sent * ["keep", "train"] + (6 - sent) * ["train"]
+    waiting = [state.waiting for state in done.states]
+    assert waiting[0] == 2  # half of the four were there
+    assert [number > 0 for number in waiting] == [True] * (sent - 1) + [False] * (7 - sent)
+    assert all("adapter" in memory for memory in done.memories[-1].values())
+
+
+PUBLIC = ("method=fedcbc", "method.epochs=2", "method.look_ahead=true", "method.look_ahead_epochs=2")
+
+
+def test_the_record_names_the_look_ahead(tiny: Command):
+    words = ("stream.reserved=3", "method.scale=20")
+    looking = tiny(*PUBLIC, *words)
+    honest = tiny(*PUBLIC, *words, "method.look_ahead=false")
+    assert (looking.code, honest.code) == (0, 0)
+    assert looking.result["facts"]["sees_future_classes"] is True
+    assert honest.result["facts"]["sees_future_classes"] is False
+    assert looking.result["stream"]["hash"] == honest.result["stream"]["hash"]
+    assert looking.result["config"]["method"]["look_ahead"] is True
+
+
+def test_without_reserved_samples_it_does_not_look_ahead(tiny: Command, output_dir):
+    refused = tiny(*PUBLIC)
+    sentence = (
+        "Expected public samples for method=fedcbc, which needs them with these settings, "
+        "but the stream reserves none: set stream.reserved=20."
+    )
+    assert (refused.code, refused.err) == (2, f"fcl_bench: {sentence}\n")
+    assert not output_dir.exists()
+    assert tiny(*PUBLIC, "method.look_ahead=false").code == 0
+
+
+def test_the_card_shows_whether_it_looks_ahead():
+    shown = {word: command("show", "fedcbc", f"method.look_ahead={word}").out for word in ("false", "true")}
+    assert "sees_future_classes    no\n" in shown["false"]
+    assert "sees_future_classes    yes\n" in shown["true"]
