@@ -433,7 +433,8 @@ FADE = "return getComputedStyle(document.querySelector('.edges'), '::after').opa
 def test_a_table_that_is_cut_says_so_and_can_be_turned(opened: Browser) -> None:
     hidden = opened.run(HIDDEN)
     assert hidden > 0
-    assert opened.texts(".edges > .more") == [f"{hidden} more columns →"]
+    columns = "column" if hidden == 1 else "columns"
+    assert opened.texts(".edges > .more") == [f"{hidden} more {columns} →"]
     assert opened.run(SIDES) == "right"
     opened.until(FADE, "1")
     opened.run("document.getElementById('table').scrollLeft = 9999")
