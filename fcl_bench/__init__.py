@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from fcl_bench.averaging import FederatedAveraging, Round, Training
     from fcl_bench.backbone import Backbone
     from fcl_bench.checks import check_method, configured
+    from fcl_bench.client_data import ClientData
     from fcl_bench.errors import ConfigError, UserError
+    from fcl_bench.evidence import Evidence
     from fcl_bench.federation import Client, Clients
     from fcl_bench.head import CosineToMeans, Head, Scores, grown
     from fcl_bench.local import Fit, shuffled
@@ -28,17 +30,21 @@ if TYPE_CHECKING:
     )
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
+    from fcl_bench.moments import Moments, Numbers, arithmetic_of, grid_for
     from fcl_bench.replay import Reservoir, Samples
     from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, masked_targets
     from fcl_bench.stream import Task
     from fcl_bench.threads import numbers_per_sample, threads_for
+    from fcl_bench.whole_numbers import Grid
 
 _NAMES = {
     "aggregate": ("Update", "weighted_mean"),
     "averaging": ("FederatedAveraging", "Round", "Training"),
     "backbone": ("Backbone",),
     "checks": ("check_method", "configured"),
+    "client_data": ("ClientData",),
     "errors": ("ConfigError", "UserError"),
+    "evidence": ("Evidence",),
     "federation": ("Client", "Clients"),
     "head": ("CosineToMeans", "Head", "Scores", "grown"),
     "local": ("Fit", "shuffled"),
@@ -53,10 +59,12 @@ _NAMES = {
     ),
     "message": ("StateDict", "snapshot"),
     "method": ("Method",),
+    "moments": ("Moments", "Numbers", "arithmetic_of", "grid_for"),
     "replay": ("Reservoir", "Samples"),
     "softmax": ("Scope", "columns_at_client", "columns_for_all", "masked_targets"),
     "stream": ("Task",),
     "threads": ("numbers_per_sample", "threads_for"),
+    "whole_numbers": ("Grid",),
 }
 _HOME = {name: module for module, names in _NAMES.items() for name in names}
 

@@ -45,12 +45,12 @@ class CosineToMeans(nn.Module):
 
     def __init__(self, totals: Tensor, counts: Tensor):
         super().__init__()
-        self.register_buffer("means", normalize(totals.double()).T)
+        self.register_buffer("weights", normalize(totals.double()).T)
         self.register_buffer("unknown", counts == 0)
 
     def forward(self, features: Tensor) -> Tensor:
         """(n, features) to (n, classes)."""
-        cosines = normalize(features.double()) @ self.get_buffer("means")
+        cosines = normalize(features.double()) @ self.get_buffer("weights")
         return cosines.masked_fill(self.get_buffer("unknown"), -2.0)
 
 

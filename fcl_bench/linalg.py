@@ -1,27 +1,30 @@
-"""Symmetric matrices in float64: half of one in little memory, and systems that may be singular.
+"""Symmetric matrices: half of one in little memory, and systems in float64 that may be singular.
 
 The lower triangle of a (size, size) matrix is kept as one flat tensor of panels: each has up to ``PANEL`` columns, from
 their block on the diagonal down. So F^T F costs little more than half of the time and of the traffic.
 """
 
+import warnings
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
+from fcl_bench.threads import one_thread
+
 EPS = torch.finfo(torch.float64).eps
 PANEL = 128
 
 
-def empty_triangle(size: int) -> Tensor:
+def empty_triangle(size: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """The triangle of a matrix of zeros."""
     numbers = sum((size - start) * min(PANEL, size - start) for start in range(0, size, PANEL))
-    return torch.zeros(numbers, dtype=torch.float64)
+    return torch.zeros(numbers, dtype=dtype)
 
 
 def add_gram(triangle: Tensor, rows: Tensor) -> None:
     """Add the triangle of ``rows.T @ rows`` in place; rows (n, size)."""
-    for start, panel in _panels(triangle, rows.shape[1]):
+    for start, panel in panels(triangle, rows.shape[1]):
         panel.addmm_(rows[:, start:].T, rows[:, start : start + PANEL])
 
 
@@ -34,13 +37,13 @@ def whole(triangle: Tensor, size: int) -> Tensor:
     [[1.0, 2.0], [2.0, 13.0]]
     """
     matrix = triangle.new_empty(size, size)
-    for start, panel in _panels(triangle, size):
+    for start, panel in panels(triangle, size):
         matrix[start:, start : start + PANEL] = panel
         matrix[start : start + PANEL, start:] = panel.T
     return matrix
 
 
-def _panels(triangle: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:
+def panels(triangle: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:
     """Views on the triangle: the first column of each panel, and the panel (size - first column, columns).
 
     In memory column after column: tall products are a quarter faster into such a panel.
@@ -68,3 +71,30 @@ def solve_regular(matrix: Tensor, right: Tensor) -> Tensor | None:
 def solve_singular(matrix: Tensor, right: Tensor) -> Tensor:
     """Of all X that come nearest to matrix X = right, for a symmetric matrix, the one of minimum norm."""
     return torch.linalg.pinv(matrix, rtol=EPS * len(matrix), hermitian=True) @ right
+
+
+def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
+    """The W of (gram + gamma I) W = cross, (features, classes); of minimum norm where that is singular.
+
+    Equal columns have equal weights to the bit, whatever their order: they are solved in an order of their own, on one
+    thread.
+    """
+    regularised = gram.clone()
+    regularised.diagonal().add_(gamma)
+    order = _by_content(cross)
+    with one_thread():
+        weights = solve_regular(regularised, cross[:, order])
+        if weights is None:
+            warnings.warn(
+                f"With gamma={gamma:g} the Gram matrix of all data so far is singular: taking the minimum-norm "
+                "solution.",
+                stacklevel=2,
+            )
+            weights = solve_singular(regularised, cross[:, order])
+    return weights[:, order.argsort()]
+
+
+def _by_content(matrix: Tensor) -> Tensor:
+    """The places of the columns when these are sorted by the bytes of their numbers."""
+    columns = [column.tobytes() for column in matrix.T.contiguous().numpy()]
+    return torch.tensor(sorted(range(len(columns)), key=columns.__getitem__), dtype=torch.int64)

@@ -60,6 +60,13 @@ class Method(Protocol):
     ``resumes_within_tasks = True`` says that ``learn`` goes on after ``task.yielded`` states of a task, from the last
     of them; other methods are resumed at the beginning of a task.
 
+    ``adds_whole_numbers = True`` says that the server only adds the replies of clients, tensor by tensor, and that
+    these are whole numbers in tensors of equal shape at all clients of an exchange.
+
+    Exact methods may offer ``evidence(state)``, an :class:`fcl_bench.Evidence`, whose hashes go into the record; then
+    the classifier has its weights, (features, classes), in the buffer ``weights``. ``joint(data, classes)`` is the
+    state that one place with all these samples would have.
+
     Two abilities are found by their presence. ``other_classifiers(state)``: a dict of further classifiers by name. The
     record has their accuracies too. ``personal_classifier(state, memory)``: a classifier for the client that keeps
     ``memory``. It is scored on the test samples of the classes which that client has held.

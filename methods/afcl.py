@@ -5,16 +5,23 @@ arXiv 2505.12245. The numbers of equations are those of the paper; F_k and Y_k a
 of client k, which is one client's share of one task (the paper's virtual client).
 
 Followed: frozen backbone, one-hot targets, no bias, known-unknown class splitting by registration, one upload per
-client and task and no download. The global model is that of centralised ridge regression on all data so far.
+client and task. The global model is that of centralised ridge regression on all data so far.
 Deviates: ``form: statistics`` (default) sends F_k^T F_k (its lower triangle) and F_k^T Y_k, which carry the same
 information as the paper's R_k and W_k and simply add up. ``form: recursive`` is the paper's message by message, with
 the A_k and B_k of (9) in the simpler form they are equal to: A_k = I - B_k and B_k = (R_1 + ... + R_k)^-1 R_k.
-All in float64. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
+``arithmetic: integer`` (default, of the statistics) rounds features to whole numbers of ``bits`` bits, so that sums are
+exact and the model is the same to the bit, however data are spread and in whatever order clients answer; then the
+number of classes goes down. ``bits: null`` means 7 where the backbone knows the range of its features, else 16. On
+held-out training samples, seed 0, 7 bits have 63.07 % of CIFAR-100 where float64 has 63.02 %, and 86.11 % of digits,
+as float64 has (``python -m benchmarks.bits``). With 7 bits products are the quickest and uploads have half of the size;
+a backbone of unknown range may have features so small that they need the 16. ``recursive`` is always in float64, as
+the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Annotated, Any, Literal
 
 import torch
@@ -22,40 +29,21 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
-from fcl_bench import Backbone, Client, Clients, Scores, Task, UserError, linalg, threads_for
-
-BATCH = 2048  # rows turned into float64 at a time
-
-
-@dataclass(frozen=True)
-class Statistics:
-    """The upload of ``form: statistics``: all that ridge regression needs to know about some samples."""
-
-    gram: Tensor  # F_k^T F_k, its lower triangle
-    cross: Tensor  # F_k^T Y_k, (features, classes)
-
-
-@dataclass(frozen=True)
-class Sums:
-    """The state of ``form: statistics``, sums over all data so far."""
-
-    gram: Tensor  # F^T F, its lower triangle
-    cross: Tensor  # F^T Y, (features, classes)
-    weights: Tensor  # W, (features, classes)
-
-    def with_classes(self, classes: int) -> "Sums":
-        """With room for the classes registered since."""
-        return replace(self, cross=widened(self.cross, classes))
-
-    def absorb(self, upload: Statistics) -> "Sums":
-        """Sums over one client more."""
-        cross = widened(upload.cross, self.cross.shape[1])
-        return replace(self, gram=self.gram + upload.gram, cross=self.cross + cross)
-
-    def solved(self, gamma: float) -> "Sums":
-        """By (14): W = (F^T F + gamma I)^-1 F^T Y."""
-        gram = linalg.whole(self.gram, len(self.cross))
-        return replace(self, weights=ridge(gram, self.cross, gamma))
+from fcl_bench import (
+    Backbone,
+    Client,
+    ClientData,
+    Clients,
+    Evidence,
+    Moments,
+    Numbers,
+    Scores,
+    Task,
+    UserError,
+    arithmetic_of,
+    linalg,
+    threads_for,
+)
 
 
 @dataclass(frozen=True)
@@ -74,7 +62,6 @@ class Knowledge:
     gram: Tensor  # R_1 + ... + R_k, (features, features)
     matrix: Tensor  # the global knowledge matrix G_k, (features, classes)
     clients: int  # k
-    weights: Tensor  # W_k, (features, classes)
 
     def with_classes(self, classes: int) -> "Knowledge":
         """With room for the classes registered since."""
@@ -88,13 +75,7 @@ class Knowledge:
             gram = self.gram + upload.gram
             factor = torch.linalg.cholesky(gram)
             step = torch.cholesky_solve(upload.gram @ (own - self.matrix), factor)  # B_k (W_k - G_k-1)
-            return replace(self, gram=gram, matrix=self.matrix + step, clients=self.clients + 1)
-
-    def solved(self, gamma: float) -> "Knowledge":
-        """By (10): W_k = (R_1 + ... + R_k - (k - 1) gamma I)^-1 (R_1 + ... + R_k) G_k."""
-        eye = torch.eye(len(self.gram), dtype=torch.float64)
-        gram = self.gram - self.clients * gamma * eye
-        return replace(self, weights=ridge(gram, self.gram @ self.matrix, gamma))
+            return Knowledge(gram, self.matrix + step, self.clients + 1)
 
 
 class AFCL:
@@ -109,49 +90,48 @@ class AFCL:
         backbone: Backbone,
         gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)],
         form: Literal["statistics", "recursive"],
+        arithmetic: Numbers,
+        bits: Annotated[int, Field(ge=2, le=17)] | None,
     ):
         self.features = backbone.features
         self.gamma = gamma
         self.form = form
+        self.sums = arithmetic_of(arithmetic if form == "statistics" else "float64", bits, backbone)
+        self.adds_whole_numbers = form == "statistics" and arithmetic == "integer"
 
-    def init(self) -> Sums | Knowledge:
+    def init(self) -> Moments | Knowledge:
         """No classes, no knowledge."""
-        empty = torch.zeros(self.features, 0, dtype=torch.float64)
         if self.form == "statistics":
-            return Sums(linalg.empty_triangle(self.features), cross=empty, weights=empty)
-        gram = empty.new_zeros(self.features, self.features)
-        return Knowledge(gram, matrix=empty, clients=0, weights=empty)
+            return self.sums.nothing(self.features)
+        empty = torch.zeros(self.features, 0, dtype=torch.float64)
+        return Knowledge(empty.new_zeros(self.features, self.features), matrix=empty, clients=0)
 
-    def learn(self, state: Sums | Knowledge, task: Task, clients: Clients) -> Iterator[Sums | Knowledge]:
+    def learn(self, state: Any, task: Task, clients: Clients) -> Iterator[Moments | Knowledge]:
         """One exchange, whatever the order in which clients answer."""
-        upload: Callable[[Client], Any] = self.summarise if self.form == "statistics" else self.solve
         state = state.with_classes(task.seen)
-        for reply in clients.map(upload):
-            state = state.absorb(reply)
-        yield state.solved(self.gamma)
+        if self.form == "recursive":
+            yield reduce(Knowledge.absorb, clients.map(self.solve), state)
+        elif self.adds_whole_numbers:
+            state = reduce(self.sums.added, clients.map(self.summarise, task.seen), state)
+            warn_of_clipping(state)
+            yield state
+        else:
+            yield reduce(self.sums.added, clients.map(self.summarise), state)
 
-    def summarise(self, client: Client) -> Statistics:
-        """At the client: sums over its samples. Labels are numbers below the classes registered up to this client."""
-        classes = client.registration.registered + len(client.registration.new)
-        gram = linalg.empty_triangle(self.features)
-        cross = torch.zeros(classes, self.features, dtype=torch.float64)
-        with threads_for(len(client.data) * self.features):
-            for inputs, labels in client.data.batches(BATCH):
-                rows = inputs.double()
-                linalg.add_gram(gram, rows)  # F_k^T F_k
-                cross.index_add_(0, labels, rows)  # Y_k^T F_k
-        return Statistics(gram, cross.T)
+    def summarise(self, client: Client, classes: int | None = None) -> Moments:
+        """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""
+        registered = client.registration.registered + len(client.registration.new)
+        return self.sums.moments(client.data, self.features, classes or registered)
 
     def solve(self, client: Client) -> Solution:
         """At the client, by (5) to (7): R_k = F_k^T F_k + gamma I, and W_k = R_k^-1 F_k^T Y_k in two parts."""
-        statistics = self.summarise(client)
+        gram, cross = self.sums.system(self.summarise(client))
         with threads_for(self.features**2):
-            gram = linalg.whole(statistics.gram, self.features)
             gram.diagonal().add_(self.gamma)
             if self.gamma > 0 and len(client.data) < self.features:
-                weights = self.solve_few(client, classes=statistics.cross.shape[1])
+                weights = self.solve_few(client, classes=cross.shape[1])
             else:
-                weights = linalg.solve_regular(gram, statistics.cross)
+                weights = linalg.solve_regular(gram, cross)
         if weights is None:
             raise UserError(
                 "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
@@ -172,22 +152,37 @@ class AFCL:
         dual = linalg.solve_regular(kernel, one_hot(labels, classes).double())
         return None if dual is None else rows.T @ dual
 
-    def classifier(self, state: Sums | Knowledge) -> nn.Module:
-        """The linear map itself."""
-        return Scores(state.weights).eval()
+    def classifier(self, state: Moments | Knowledge) -> nn.Module:
+        """The linear map W. By (14): W = (F^T F + gamma I)^-1 F^T Y. By (10): R_k - (k - 1) gamma I is F^T F."""
+        if isinstance(state, Moments):
+            gram, cross = self.sums.system(state)
+        else:
+            gram = state.gram.clone()
+            gram.diagonal().sub_(state.clients * self.gamma)
+            cross = state.gram @ state.matrix
+        return Scores(linalg.ridge(gram, cross, self.gamma)).eval()
+
+    def evidence(self, state: Moments | Knowledge) -> Evidence:
+        """The sums that the weights follow from."""
+        if isinstance(state, Knowledge):
+            return Evidence({"gram": state.gram}, {"matrix": state.matrix.T})
+        clipped = int(state.counts[1]) if self.adds_whole_numbers else 0
+        return Evidence({"gram": state.gram, "counts": state.counts}, {"cross": state.cross}, clipped)
+
+    def joint(self, data: ClientData, classes: int) -> Moments:
+        """What one place with all these samples would know, by plain products in float64."""
+        return self.sums.in_one_place().moments(data, self.features, classes)
 
 
-def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
-    """The W of (gram + gamma I) W = cross; of minimum norm where that is singular."""
-    regularised = gram + gamma * torch.eye(len(gram), dtype=gram.dtype)
-    weights = linalg.solve_regular(regularised, cross)
-    if weights is None:
+def warn_of_clipping(state: Moments) -> None:
+    """Say it if features were beyond the range that the backbone declares."""
+    samples, clipped = state.counts.tolist()
+    if clipped:
         warnings.warn(
-            f"With gamma={gamma:g} the Gram matrix of all data so far is singular: taking the minimum-norm solution.",
+            f"{clipped:,} features of {samples:,} samples are beyond backbone.feature_range and were clipped: "
+            "set a larger backbone.feature_range.",
             stacklevel=2,
         )
-        return linalg.solve_singular(regularised, cross)
-    return weights
 
 
 def widened(matrix: Tensor, classes: int) -> Tensor:

@@ -1,9 +1,9 @@
 """Joint: the oracles. All clients hand over their data, and one model is fitted to everything so far.
 
 Not a federated method: every sample is uploaded once and kept. ``head: ridge`` (``method=joint``) is centralised ridge
-regression, which AFCL must equal. ``head: sgd`` (``method=joint_sgd``) is a softmax head (or, with a trainable
-backbone, the whole network) trained from scratch on the pooled data after every task. Neither is a ceiling by
-definition: a table shows both.
+regression, which AFCL must equal; ``arithmetic: integer`` rounds the features as AFCL does. ``head: sgd``
+(``method=joint_sgd``) is a softmax head (or, with a trainable backbone, the whole network) trained from scratch on the
+pooled data after every task. Neither is a ceiling by definition: a table shows both.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
 from fcl_bench import (
@@ -23,13 +23,17 @@ from fcl_bench import (
     ConfigError,
     CrossEntropy,
     Fit,
+    Grid,
     Network,
+    Numbers,
     OptimizerFactory,
     Samples,
     Scores,
     StateDict,
     Task,
+    grid_for,
     grown,
+    linalg,
     snapshot,
 )
 
@@ -54,6 +58,8 @@ class Joint:
         optimizer: OptimizerFactory,
         head: Literal["ridge", "sgd"],
         gamma: Annotated[float, Field(ge=0, allow_inf_nan=False)],
+        arithmetic: Numbers,
+        bits: Annotated[int, Field(ge=2, le=17)] | None,
         epochs: PositiveInt,
         batch_size: PositiveInt,
         lr: PositiveFloat,
@@ -72,6 +78,7 @@ class Joint:
         self.needs_frozen_backbone = head == "ridge"
         self.head = head
         self.gamma = gamma
+        self.grid = grid_for(backbone, bits) if arithmetic == "integer" else None
         self.fit = fit
         self.epochs = epochs if head == "sgd" else 1
         self.batch_size = batch_size
@@ -108,12 +115,23 @@ class Joint:
 
     def ridge(self, pool: Samples, classes: int) -> StateDict:
         """The normal equations as the textbook writes them, in float64 and without bias; least squares for gamma 0."""
+        if self.grid is not None:
+            return {"ridge": self.exact_ridge(pool, classes, self.grid)}
         rows = pool.inputs.double()
         targets = one_hot(pool.labels, classes).double()
         if self.gamma == 0:
             return {"ridge": torch.linalg.lstsq(rows, targets, driver="gelsd").solution}
         gram = rows.T @ rows + self.gamma * torch.eye(rows.shape[1], dtype=torch.float64)
         return {"ridge": torch.linalg.solve(gram, rows.T @ targets)}
+
+    def exact_ridge(self, pool: Samples, classes: int, grid: Grid) -> Tensor:
+        """The same for features that are rounded to a grid: sums of products are whole numbers, which are exact."""
+        grid.check(len(pool))
+        rows = grid.rounded(pool.inputs)[0].double()
+        targets = one_hot(pool.labels, classes).double()
+        gram = (rows.T @ rows) * grid.step**2
+        cross = (rows.T @ targets) * grid.step
+        return linalg.ridge(gram, cross, self.gamma)
 
     def sgd(self, pool: Samples, weights: StateDict) -> StateDict:
         """From these weights, through Lightning."""

@@ -10,15 +10,17 @@ from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 import torch
-from pydantic import PositiveFloat, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 
 from fcl_bench.backbone.transforms import AUGMENTATIONS, Colour, Normalise, Transform, channels_may_be_last
 from fcl_bench.backbone.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card, weight_files
 from fcl_bench.errors import ConfigError
+
+BOUNDS = dict.fromkeys(("efficientnet_lite0", "tf_efficientnet_lite0"), 6.0)  # means of ReLU6
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,10 @@ class BackboneSource:
     of BatchNorm: GroupNorm, or BatchNorm with statistics and weights that stay as they were loaded.
 
     ``clients_hold`` is what clients have of each sample; None means images for a trainable backbone, else features.
+
+    ``feature_range`` is the largest magnitude of a feature, for methods that round features to whole numbers. It is
+    public: one that was read off the data would make results depend on them. None is the bound of the last layer where
+    that is known to have one.
     """
 
     name: str
@@ -96,6 +102,7 @@ class BackboneSource:
     norm: Literal["bn", "gn", "frozen_bn"] = "bn"
     width: PositiveInt | None = None
     clients_hold: Literal["features", "images"] | None = None
+    feature_range: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def __post_init__(self) -> None:
         if self.name == "none" and self.trainable:
@@ -199,7 +206,8 @@ class BackboneSource:
         """The view of a method on this backbone, when ``sample`` is the shape of what clients hold of one sample."""
         shape = tuple(sample)
         if not self.holds_images:
-            return Backbone(shape[0])
+            bound = self.feature_range or BOUNDS.get(self.name)
+            return Backbone(shape[0], inputs=InputSpec(shape, low=bound and -bound, high=bound))
         image = torch.zeros(1, *shape, dtype=torch.uint8)
         features = self.network().eval()(image).shape[1]
         augment = self.augmentation if self.trainable else nn.Identity

@@ -1,6 +1,6 @@
 """A checkpoint: all that a run has gathered, and all it needs to go on."""
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ class Checkpoint:
     other_confidences: dict[str, Tensor]
     personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
     costs: tuple[TaskCosts, ...]
+    evidence: dict[str, Any] = field(default_factory=dict)  # of an exact method, after the last task
 
     def within_task(self, progress: Progress, memories: Memories) -> "Checkpoint":
         """After one more state of the task under way."""
@@ -47,6 +48,7 @@ class Checkpoint:
             },
             personal=(*self.personal, scores.personal) if scores.personal is not None else (),
             costs=(*self.costs, costs),
+            evidence=scores.evidence,
         )
 
     def encoded(self) -> bytes:

@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from torch import nn
 
+from fcl_bench.evidence import hashes
 from fcl_bench.learning import Progress
 from fcl_bench.method import other_classifiers
 from fcl_bench.run.evaluate import Answers, answer, predict
@@ -23,6 +25,7 @@ class TaskScores:
     others: dict[str, Answers]  # of other classifiers, by name
     personal: tuple[float | None, ...] | None  # accuracy of each client's own classifier on the classes it has held
     server_seconds: float  # that it took to make the classifier
+    evidence: dict[str, Any]  # of exact methods, after the last task
 
 
 def score(method: Any, progress: Progress, memories: Memories, scenario: Scenario) -> TaskScores:
@@ -38,7 +41,18 @@ def score(method: Any, progress: Progress, memories: Memories, scenario: Scenari
         others={name: answer(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
         personal=_personal_accuracies(method, progress, memories, scenario),
         server_seconds=seconds,
+        evidence=_evidence(method, progress, classifier, scenario),
     )
+
+
+def _evidence(method: Any, progress: Progress, classifier: nn.Module, scenario: Scenario) -> dict[str, Any]:
+    """Hashes of what an exact answer rests on; nothing before the last task, and for methods that offer no evidence."""
+    tasks = scenario.stream.tasks
+    if progress.task < len(tasks) or not hasattr(method, "evidence"):
+        return {}
+    evidence = method.evidence(progress.state)
+    labels = scenario.stream.order[: tasks[-1].seen]
+    return {**hashes(evidence, classifier, labels), "clipped": evidence.clipped}
 
 
 def _personal_accuracies(

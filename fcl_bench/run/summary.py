@@ -72,6 +72,7 @@ def summarise(
             for name, predictions in checkpoint.others.items()
         },
         **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
+        **({"evidence": checkpoint.evidence} if checkpoint.evidence else {}),
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(config.method["_target_"]),

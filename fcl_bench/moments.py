@@ -1,0 +1,212 @@
+"""Second moments: sums over samples from which ridge regression follows, in float64 or in whole numbers.
+
+Whole numbers add up exactly: the sums are the same to the bit, however samples are spread and in whatever order they
+come.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from fcl_bench import linalg
+from fcl_bench.backbone import Backbone
+from fcl_bench.threads import threads_for
+from fcl_bench.whole_numbers import Grid, Way, gram, smallest, sums_by_class, type_for
+
+Numbers = Literal["integer", "float64"]
+
+BATCH = 2048  # rows turned into float64 at a time
+ROWS = 2**14  # of whole numbers at a time
+KNOWN_BITS = 7
+UNKNOWN_BITS = 16
+UNKNOWN_BOUND = 64.0
+
+
+class Batches(Protocol):
+    """Samples, such as those of a client."""
+
+    def __len__(self) -> int: ...
+
+    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels."""
+        ...
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over some samples with features F and one-hot labels Y."""
+
+    gram: Tensor  # F^T F, its lower triangle
+    cross: Tensor  # Y^T F, (classes, features)
+    counts: Tensor  # of whole numbers: how many samples, and how many features were clipped; (0,) in float64
+
+    def with_classes(self, classes: int) -> "Moments":
+        """With room for the classes registered since."""
+        return replace(self, cross=pad(self.cross, (0, 0, 0, classes - len(self.cross))))
+
+
+class Arithmetic(Protocol):
+    """How sums are computed and added."""
+
+    kind: torch.dtype  # in which any sum has room
+    none_clipped: Tensor  # how many features were clipped, before there are any; (0,) in float64
+
+    def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
+        """The sum of the features of every class, (classes, features), and how many features were clipped."""
+        ...
+
+    def nothing(self, features: int) -> Moments:
+        """The moments of no samples and no classes."""
+        ...
+
+    def moments(self, samples: Batches, features: int, classes: int) -> Moments:
+        """The moments of these samples."""
+        ...
+
+    def added(self, one: Moments, other: Moments) -> Moments:
+        """The moments of both, with the classes of the first."""
+        ...
+
+    def in_one_place(self) -> "Arithmetic":
+        """The same, by the plainest products: for a second opinion."""
+        ...
+
+    def system(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """F^T F, (features, features), and F^T Y, (features, classes), in float64 and in the unit of features."""
+        ...
+
+
+class InFloat64:
+    """Sums are rounded: their last digits depend on the order of samples."""
+
+    kind = torch.float64
+    none_clipped = torch.zeros(0, dtype=torch.int64)
+
+    def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
+        """See :class:`Arithmetic`."""
+        sums = torch.zeros(classes, features, dtype=torch.float64)
+        for inputs, labels in samples.batches(BATCH):
+            sums.index_add_(0, labels, inputs.double())
+        return sums, self.none_clipped
+
+    def nothing(self, features: int) -> Moments:
+        """See :class:`Arithmetic`."""
+        return Moments(
+            gram=linalg.empty_triangle(features),
+            cross=torch.zeros(0, features, dtype=torch.float64),
+            counts=torch.zeros(0, dtype=torch.int64),
+        )
+
+    def moments(self, samples: Batches, features: int, classes: int) -> Moments:
+        """See :class:`Arithmetic`."""
+        sums = self.nothing(features).with_classes(classes)
+        with threads_for(len(samples) * features):
+            for inputs, labels in samples.batches(BATCH):
+                rows = inputs.double()
+                linalg.add_gram(sums.gram, rows)
+                sums.cross.index_add_(0, labels, rows)
+        return sums
+
+    def added(self, one: Moments, other: Moments) -> Moments:
+        """See :class:`Arithmetic`."""
+        wide = other.with_classes(len(one.cross))
+        return Moments(one.gram + wide.gram, one.cross + wide.cross, one.counts)
+
+    def in_one_place(self) -> "InFloat64":
+        """See :class:`Arithmetic`."""
+        return self
+
+    def system(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """See :class:`Arithmetic`."""
+        return linalg.whole(moments.gram, moments.cross.shape[1]), moments.cross.T
+
+
+@dataclass(frozen=True)
+class InWholeNumbers:
+    """Features are rounded to a grid, and sums are exact; ``way`` is how products are computed, the quickest if None.
+
+    Moments have the smallest integer types that hold them.
+    """
+
+    grid: Grid
+    way: Way | None = None
+    kind = torch.int64
+    none_clipped = torch.zeros((), dtype=torch.int64)
+
+    def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
+        """See :class:`Arithmetic`."""
+        self.grid.check(len(samples))
+        sums = torch.zeros(classes, features, dtype=torch.int64)
+        clipped = 0
+        for inputs, labels in samples.batches(ROWS):
+            rows, beyond = self.grid.rounded(inputs)
+            sums += sums_by_class(rows, labels, classes, self.grid.bits, self.way)
+            clipped += beyond
+        return smallest(sums), torch.tensor(clipped)
+
+    def nothing(self, features: int) -> Moments:
+        """See :class:`Arithmetic`."""
+        return Moments(
+            gram=linalg.empty_triangle(features, torch.int8),
+            cross=torch.zeros(0, features, dtype=torch.int8),
+            counts=torch.zeros(2, dtype=torch.int64),
+        )
+
+    def moments(self, samples: Batches, features: int, classes: int) -> Moments:
+        """See :class:`Arithmetic`."""
+        self.grid.check(len(samples))
+        if len(samples) == 0:
+            return self.nothing(features).with_classes(classes)
+        with threads_for(len(samples) * features):
+            parts = (self._of_batch(*batch, classes) for batch in samples.batches(ROWS))
+            sums = reduce(self.added, parts)
+            return Moments(smallest(sums.gram), smallest(sums.cross), sums.counts)
+
+    def added(self, one: Moments, other: Moments) -> Moments:
+        """See :class:`Arithmetic`; raises a :class:`UserError` before a sum may be inexact."""
+        counts = one.counts + other.counts
+        samples = int(counts[0])
+        self.grid.check(samples)
+        kind = type_for(samples, self.grid.bits)
+        wide = other.with_classes(len(one.cross))
+        return Moments(one.gram.to(kind) + wide.gram, one.cross.long() + wide.cross, counts)
+
+    def in_one_place(self) -> "InWholeNumbers":
+        """See :class:`Arithmetic`."""
+        return replace(self, way="float64")
+
+    def system(self, moments: Moments) -> tuple[Tensor, Tensor]:
+        """See :class:`Arithmetic`."""
+        gram = linalg.whole(moments.gram, moments.cross.shape[1]).double()
+        return gram * self.grid.step**2, moments.cross.T.double() * self.grid.step
+
+    def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
+        rows, clipped = self.grid.rounded(features)
+        return Moments(
+            gram=gram(rows, self.grid.bits, self.way),
+            cross=sums_by_class(rows, labels, classes, self.grid.bits, self.way),
+            counts=torch.tensor([len(rows), clipped]),
+        )
+
+
+def arithmetic_of(numbers: Numbers, bits: int | None, backbone: Backbone) -> Arithmetic:
+    """The arithmetic that a method's settings name, for the features of a backbone.
+
+    Without ``bits`` there are 7 of them where the backbone knows the range of its features, else 16.
+    """
+    if numbers == "float64":
+        return InFloat64()
+    return InWholeNumbers(grid_for(backbone, bits))
+
+
+def grid_for(backbone: Backbone, bits: int | None) -> Grid:
+    """Where features of unknown range are rounded: between -64 and 64."""
+    bound = backbone.inputs.high
+    if bound is None:
+        return Grid(bits or UNKNOWN_BITS, UNKNOWN_BOUND)
+    return Grid(bits or KNOWN_BITS, bound)
