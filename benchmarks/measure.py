@@ -53,3 +53,10 @@ def best(repeats: int, *actions: Callable[[], object]) -> list[float]:
             own = action()
             taken.append(own if isinstance(own, float) else perf_counter() - start)
     return [min(taken[1:]) for taken in seconds]
+
+
+def seconds_of(action: Callable[[], object]) -> float:
+    """How long it takes, once."""
+    start = perf_counter()
+    action()
+    return perf_counter() - start

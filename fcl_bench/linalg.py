@@ -6,6 +6,7 @@ their block on the diagonal down. So F^T F costs little more than half of the ti
 
 import warnings
 from collections.abc import Iterator
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -18,8 +19,12 @@ PANEL = 128
 
 def empty_triangle(size: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """The triangle of a matrix of zeros."""
-    numbers = sum((size - start) * min(PANEL, size - start) for start in range(0, size, PANEL))
-    return torch.zeros(numbers, dtype=dtype)
+    return torch.zeros(sum(_lengths(size)), dtype=dtype)
+
+
+def unfilled_triangle(size: int, dtype: torch.dtype) -> Tensor:
+    """A triangle whose numbers are yet to be written."""
+    return torch.empty(sum(_lengths(size)), dtype=dtype)
 
 
 def add_gram(triangle: Tensor, rows: Tensor) -> None:
@@ -48,13 +53,26 @@ def panels(triangle: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:
 
     In memory column after column: tall products are a quarter faster into such a panel.
     """
-    offset = 0
-    for start in range(0, size, PANEL):
-        rows = size - start
-        columns = min(PANEL, rows)
-        numbers = triangle[offset : offset + rows * columns]
-        yield start, numbers.view(columns, rows).T
-        offset += rows * columns
+    for number, flat in enumerate(triangle.split(_lengths(size))):
+        start = number * PANEL
+        yield start, flat.view(-1, size - start).T
+
+
+def diagonal(triangle: Tensor, size: int) -> Tensor:
+    """The numbers on the diagonal, (size,)."""
+    return triangle[_diagonal_places(size)]
+
+
+@cache
+def _lengths(size: int) -> list[int]:
+    """How many numbers each panel has."""
+    return [(size - start) * min(PANEL, size - start) for start in range(0, size, PANEL)]
+
+
+@cache
+def _diagonal_places(size: int) -> Tensor:
+    numbers = torch.arange(sum(_lengths(size)))
+    return torch.cat([panel.diagonal() for _, panel in panels(numbers, size)])
 
 
 def solve_regular(matrix: Tensor, right: Tensor) -> Tensor | None:

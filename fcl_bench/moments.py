@@ -4,9 +4,8 @@ Whole numbers add up exactly: the sums are the same to the bit, however samples 
 come.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Literal, Protocol
 
 import torch
@@ -16,7 +15,7 @@ from torch.nn.functional import pad
 from fcl_bench import linalg
 from fcl_bench.backbone import Backbone
 from fcl_bench.threads import threads_for
-from fcl_bench.whole_numbers import Grid, Way, gram, smallest, sums_by_class, type_for
+from fcl_bench.whole_numbers import Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
 
 Numbers = Literal["integer", "float64"]
 
@@ -68,8 +67,8 @@ class Arithmetic(Protocol):
         """The moments of these samples."""
         ...
 
-    def added(self, one: Moments, other: Moments) -> Moments:
-        """The moments of both, with the classes of the first."""
+    def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
+        """The moments of all these samples. The others come one by one, with the classes of the first or fewer."""
         ...
 
     def in_one_place(self) -> "Arithmetic":
@@ -112,10 +111,14 @@ class InFloat64:
                 sums.cross.index_add_(0, labels, rows)
         return sums
 
-    def added(self, one: Moments, other: Moments) -> Moments:
+    def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
         """See :class:`Arithmetic`."""
-        wide = other.with_classes(len(one.cross))
-        return Moments(one.gram + wide.gram, one.cross + wide.cross, one.counts)
+        gram = start.gram.clone()
+        cross = start.cross.clone()
+        for other in others:
+            gram += other.gram
+            cross[: len(other.cross)] += other.cross
+        return Moments(gram, cross, start.counts)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""
@@ -162,19 +165,26 @@ class InWholeNumbers:
         self.grid.check(len(samples))
         if len(samples) == 0:
             return self.nothing(features).with_classes(classes)
-        with threads_for(len(samples) * features):
+        with threads_for(max(len(samples), features) * features):
             parts = (self._of_batch(*batch, classes) for batch in samples.batches(ROWS))
-            sums = reduce(self.added, parts)
-            return Moments(smallest(sums.gram), smallest(sums.cross), sums.counts)
+            first = next(parts)
+            sums = self.total(first, parts) if len(samples) > ROWS else first
+            return Moments(smallest_triangle(sums.gram, features), smallest(sums.cross), sums.counts)
 
-    def added(self, one: Moments, other: Moments) -> Moments:
+    def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
         """See :class:`Arithmetic`; raises a :class:`UserError` before a sum may be inexact."""
-        counts = one.counts + other.counts
-        samples = int(counts[0])
-        self.grid.check(samples)
-        kind = type_for(samples, self.grid.bits)
-        wide = other.with_classes(len(one.cross))
-        return Moments(one.gram.to(kind) + wide.gram, one.cross.long() + wide.cross, counts)
+        gram = start.gram.clone()
+        cross = start.cross.clone()
+        counts = start.counts.clone()
+        for other in others:
+            counts += other.counts
+            samples = int(counts[0])
+            self.grid.check(samples)
+            gram = gram.to(type_for(samples, self.grid.largest**2))
+            cross = cross.to(type_for(samples, self.grid.largest))
+            gram += other.gram
+            cross[: len(other.cross)] += other.cross
+        return Moments(gram, cross, counts)
 
     def in_one_place(self) -> "InWholeNumbers":
         """See :class:`Arithmetic`."""

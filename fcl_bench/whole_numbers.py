@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from fcl_bench.errors import UserError
-from fcl_bench.linalg import PANEL, empty_triangle, panels
+from fcl_bench.linalg import PANEL, diagonal, empty_triangle, panels, unfilled_triangle
 
 Way = Literal["int8", "float32", "float64"]
 
@@ -57,7 +57,7 @@ class Grid:
         clipped = 0
         low, high = (float(end) for end in numbers.aminmax()) if numbers.numel() else (0.0, 0.0)
         if not -self.largest <= low <= high <= self.largest:  # also where one is no number
-            if not numbers.isfinite().all():
+            if not features.isfinite().all():
                 raise UserError("A feature is not a finite number: the sample, or the backbone, must be damaged.")
             clipped = int((numbers.abs() > self.largest).sum())
             numbers = numbers.clamp_(-self.largest, self.largest)
@@ -76,9 +76,12 @@ class Grid:
 
 def gram(rows: Tensor, bits: int, way: Way | None = None) -> Tensor:
     """The triangle of rows^T rows, for rows (n, size) of numbers that :class:`Grid` has made."""
-    triangle = empty_triangle(rows.shape[1], type_for(len(rows), bits))
     chosen = way or quickest_way(bits)
-    for block in rows.split(_rows_at_once(chosen, bits)):
+    at_once = _rows_at_once(chosen, bits)
+    if _in_one_go(rows, chosen, at_once):
+        return _gram_in_one_go(rows)
+    triangle = empty_triangle(rows.shape[1], type_for(len(rows), (2**bits - 1) ** 2))
+    for block in rows.split(at_once):
         parts = list(_parts(block, chosen))
         for start, panel in panels(triangle, rows.shape[1]):
             panel_of_columns = panel.T  # (columns, size - start), contiguous
@@ -92,6 +95,8 @@ def sums_by_class(rows: Tensor, labels: Tensor, classes: int, bits: int, way: Wa
     """Y^T rows, (classes, size), for one-hot labels Y."""
     chosen = way or quickest_way(bits)
     at_once = _rows_at_once(chosen, bits)
+    if _in_one_go(rows, chosen, at_once):
+        return torch._int_mm(one_hot(labels, classes).to(torch.int8).T, rows)
     sums = torch.zeros(classes, rows.shape[1], dtype=torch.int64)
     for block, block_labels in zip(rows.split(at_once), labels.split(at_once), strict=True):
         targets = one_hot(block_labels, classes)
@@ -107,9 +112,9 @@ def quickest_way(bits: int) -> Way:
     return "float32" if bits <= MOST_BITS["float32"] else "float64"
 
 
-def type_for(samples: int, bits: int) -> torch.dtype:
-    """An integer type that holds every sum of products over so many samples."""
-    return torch.int32 if samples * (2**bits - 1) ** 2 < 2**31 else torch.int64
+def type_for(samples: int, largest: int) -> torch.dtype:
+    """A type that holds every sum over so many samples of numbers up to ``largest``, with room for the most of them."""
+    return torch.int32 if samples * largest < 2**31 else torch.int64
 
 
 def smallest(numbers: Tensor) -> Tensor:
@@ -121,8 +126,31 @@ def smallest(numbers: Tensor) -> Tensor:
     if numbers.numel() == 0:
         return numbers.to(TYPES[0])
     low, high = (int(end) for end in numbers.aminmax())
+    return numbers.to(_smallest_type(low, high))
+
+
+def smallest_triangle(triangle: Tensor, size: int) -> Tensor:
+    """The same triangle of a Gram matrix in the smallest integer type, which its diagonal tells: it has the largest."""
+    largest = int(diagonal(triangle, size).max())
+    return triangle.to(_smallest_type(-largest, largest))
+
+
+def _smallest_type(low: int, high: int) -> torch.dtype:
     fitting = (kind for kind in TYPES if torch.iinfo(kind).min <= low and high <= torch.iinfo(kind).max)
-    return numbers.to(next(fitting))
+    return next(fitting)
+
+
+def _in_one_go(rows: Tensor, way: Way, at_once: int) -> bool:
+    """Whether one product has all the sums: there are no parts and no blocks to be added."""
+    return way == "int8" and rows.dtype == torch.int8 and len(rows) <= at_once
+
+
+def _gram_in_one_go(rows: Tensor) -> Tensor:
+    """The triangle, written where it belongs."""
+    triangle = unfilled_triangle(rows.shape[1], torch.int32)
+    for columns, (start, panel) in zip(rows.T.split(PANEL), panels(triangle, rows.shape[1]), strict=True):
+        torch._int_mm(columns, rows[:, start:], out=panel.T)
+    return triangle
 
 
 def _rows_at_once(way: Way, bits: int) -> int:

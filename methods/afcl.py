@@ -112,11 +112,11 @@ class AFCL:
         if self.form == "recursive":
             yield reduce(Knowledge.absorb, clients.map(self.solve), state)
         elif self.adds_whole_numbers:
-            state = reduce(self.sums.added, clients.map(self.summarise, task.seen), state)
+            state = self.sums.total(state, clients.map(self.summarise, task.seen))
             warn_of_clipping(state)
             yield state
         else:
-            yield reduce(self.sums.added, clients.map(self.summarise), state)
+            yield self.sums.total(state, clients.map(self.summarise))
 
     def summarise(self, client: Client, classes: int | None = None) -> Moments:
         """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from fcl_bench.linalg import PANEL, add_gram, empty_triangle, solve_regular, solve_singular, whole
+from fcl_bench.linalg import PANEL, add_gram, diagonal, empty_triangle, solve_regular, solve_singular, whole
 
 RANDOM = torch.Generator().manual_seed(0)
 
@@ -16,7 +16,9 @@ def test_a_triangle_adds_up_to_the_whole_matrix(size):
     triangle = empty_triangle(size)
     add_gram(triangle, one)
     add_gram(triangle, two)
-    torch.testing.assert_close(whole(triangle, size), one.T @ one + two.T @ two)
+    expected = one.T @ one + two.T @ two
+    torch.testing.assert_close(whole(triangle, size), expected)
+    torch.testing.assert_close(diagonal(triangle, size), expected.diagonal())
 
 
 @pytest.mark.parametrize(

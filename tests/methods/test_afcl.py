@@ -12,7 +12,9 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
 from fcl_bench import Backbone, UserError
+from fcl_bench.backbone import InputSpec
 from fcl_bench.config.compose import composed
+from fcl_bench.evidence import hashes
 from fcl_bench.federation import Participation
 from fcl_bench.methods.afcl import AFCL, Knowledge, Solution
 from fcl_bench.partition import Dirichlet
@@ -28,9 +30,13 @@ def learned(
     tasks=5, alpha=0.1, clients=5, who=None, features=FEATURES[TRAIN], labels=LABELS[TRAIN], kind=AFCL, **settings
 ):
     """The stream, AFCL's last state and AFCL."""
-    method = make(kind, Backbone(features.shape[1]), **settings)
+    method = make(kind, Backbone(features.shape[1]), **{"arithmetic": "float64"} | settings)
     done = course(method, features, labels, SiBlurry(tasks), Dirichlet(clients, alpha=alpha), who)
     return done.stream, done.states[-1], method
+
+
+def weights_of(method, state):
+    return method.classifier(state).weights
 
 
 def joint_ridge(stream, features=FEATURES[TRAIN], labels=LABELS[TRAIN], gamma=1.0):
@@ -45,7 +51,7 @@ def relative_error(weights, expected):
 
 def assert_equals_joint(stream, state, method, gamma=1.0):
     expected = joint_ridge(stream, gamma=gamma)
-    assert relative_error(state.weights, expected) < 1e-8
+    assert relative_error(weights_of(method, state), expected) < 1e-8
     predicted = method.classifier(state)(FEATURES[~TRAIN]).argmax(dim=1).numpy()
     assert np.array_equal(predicted, (FEATURES[~TRAIN].double().numpy() @ expected).argmax(axis=1))
 
@@ -78,7 +84,7 @@ def test_also_on_the_1280_features_of_the_default_backbone(scenario, tasks, clie
     stream, state, method = learned(tasks, clients=clients, features=scenario.train.tensor, labels=labels, form=form)
     expected = joint_ridge(stream, scenario.train.tensor, labels)
     assert expected.shape == (1280, 10)
-    assert relative_error(state.weights, expected) < 1e-8
+    assert relative_error(weights_of(method, state), expected) < 1e-8
     predicted = method.classifier(state)(scenario.test.tensor).argmax(dim=1).numpy()
     assert np.array_equal(predicted, (scenario.test.tensor.double().numpy() @ expected).argmax(axis=1))
 
@@ -94,8 +100,8 @@ def test_losing_clients_without_data_changes_nothing(form):
 
     class WithoutIdle(AFCL):
         def learn(self, state, task, clients):
-            def heard(function):
-                for registration, reply in zip(task.registrations, clients.map(function), strict=True):
+            def heard(function, *message):
+                for registration, reply in zip(task.registrations, clients.map(function, *message), strict=True):
                     if registration.known or registration.new:
                         yield reply
                     else:
@@ -115,7 +121,7 @@ def test_both_forms_follow_gamma_and_scikit_learn_agrees(gamma):
         assert_equals_joint(stream, state, method, gamma)
         targets = np.eye(10)[stream.number[LABELS[TRAIN]]]
         sklearn = Ridge(alpha=gamma, fit_intercept=False).fit(FEATURES[TRAIN].double().numpy(), targets)
-        assert relative_error(state.weights, sklearn.coef_.T) < 1e-8
+        assert relative_error(weights_of(method, state), sklearn.coef_.T) < 1e-8
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
@@ -127,16 +133,16 @@ def test_absent_clients_leave_the_ridge_solution_of_those_present(form):
             self.task = task.index
             return super().learn(state, task, clients)
 
-        def summarise(self, client):
+        def summarise(self, client, classes=None):
             answered.append((self.task, client.id))
-            return super().summarise(client)
+            return super().summarise(client, classes)
 
     who = Participation(participation=0.5, dropout=0.3)
-    stream, state, _ = learned(who=who, clients=8, kind=Listening, form=form)
+    stream, state, method = learned(who=who, clients=8, kind=Listening, form=form)
     samples = np.concatenate([stream.indices(task, client) for task, client in answered])
     assert 0 < len(samples) < len(LABELS[TRAIN])
     expected = joint_ridge(stream, FEATURES[TRAIN][samples], LABELS[TRAIN][samples])
-    assert relative_error(state.weights, expected) < 1e-8
+    assert relative_error(weights_of(method, state), expected) < 1e-8
 
 
 def test_the_papers_matrices_are_the_simple_ones():
@@ -150,7 +156,7 @@ def test_the_papers_matrices_are_the_simple_ones():
     a = eye - before.inverse() @ now @ (eye - total.inverse() @ now)
     b = eye - now.inverse() @ before @ (eye - total.inverse() @ before)
     printed = torch.cat([a @ g + b @ known, b @ new], dim=1)
-    knowledge = Knowledge(before, g, clients=1, weights=g).with_classes(5).absorb(Solution(now, known, new))
+    knowledge = Knowledge(before, g, clients=1).with_classes(5).absorb(Solution(now, known, new))
     torch.testing.assert_close(knowledge.matrix, printed, rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(knowledge.gram, total)
     assert knowledge.clients == 2
@@ -159,11 +165,12 @@ def test_the_papers_matrices_are_the_simple_ones():
 def test_gamma_zero_with_a_singular_gram_matrix():
     few = np.concatenate([np.flatnonzero(LABELS[TRAIN] == label)[:4] for label in range(10)])  # 40 samples, 64 features
     data = {"features": FEATURES[TRAIN][few], "labels": LABELS[TRAIN][few], "gamma": 0.0}
+    stream, state, method = learned(**data)
     with pytest.warns(UserWarning, match="singular: taking the minimum-norm solution"):
-        stream, state, _ = learned(**data)
+        weights = weights_of(method, state)
     targets = np.eye(10)[stream.number[data["labels"]]]
     expected = np.linalg.lstsq(data["features"].double().numpy(), targets, rcond=1e-10)[0]
-    assert relative_error(state.weights, expected) < 1e-6
+    assert relative_error(weights, expected) < 1e-6
     with pytest.raises(UserError, match=r"with gamma=0 that of client \d+ \(\d+ samples, 64 features\) is singular"):
         learned(form="recursive", **data)
 
@@ -174,18 +181,60 @@ def test_gamma_zero_with_a_regular_gram_matrix_is_least_squares():
     for form in ("statistics", "recursive"):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            stream, state, _ = learned(tasks=2, alpha=100, features=features, gamma=0.0, form=form)
+            stream, state, method = learned(tasks=2, alpha=100, features=features, gamma=0.0, form=form)
+            weights = weights_of(method, state)
         targets = np.eye(10)[stream.number[LABELS[TRAIN]]]
         expected = np.linalg.lstsq(features.double().numpy(), targets, rcond=None)[0]
-        assert relative_error(state.weights, expected) < 1e-8
+        assert relative_error(weights, expected) < 1e-8
 
 
 @pytest.mark.parametrize(("form", "gram"), [("statistics", 200 * 128 + 72 * 72), ("recursive", 200 * 200)])
 def test_uploads_are_the_statistics_and_nothing_is_downloaded(form, gram):
     """In panels of 128 columns, the triangle of a matrix of 200 columns has one of 200 rows and one of 72."""
     features = torch.randn(int(TRAIN.sum()), 200, generator=torch.Generator().manual_seed(0))
-    method = make(AFCL, Backbone(200), form=form)
+    method = make(AFCL, Backbone(200), form=form, arithmetic="float64")
     done = course(method, features, LABELS[TRAIN], SiBlurry(1), Dirichlet(3, alpha=100))  # all classes at every client
     (exchange,) = done.exchanges
     assert exchange.downlink_bytes == 0
     assert exchange.uplink_bytes == 3 * 8 * (gram + 200 * 10)
+
+
+def hashes_of(**settings):
+    stream, state, method = learned(arithmetic="integer", **settings)
+    return hashes(method.evidence(state), method.classifier(state), stream.order)
+
+
+@pytest.mark.parametrize("bits", [7, 12])
+def test_with_whole_numbers_it_is_the_joint_solution_of_rounded_features(bits):
+    stream, state, method = learned(arithmetic="integer", bits=bits)
+    step = 64 / (2**bits - 1)  # this backbone does not know the range of its features
+    rounded = torch.from_numpy(np.rint(FEATURES[TRAIN].numpy() * np.float32(1 / step)).astype(float) * step)
+    assert relative_error(weights_of(method, state), joint_ridge(stream, features=rounded)) < 1e-8
+
+
+def test_with_whole_numbers_the_model_is_the_same_to_the_bit():
+    expected = hashes_of(tasks=1, clients=1)
+    for tasks in (1, 5, 10):
+        for alpha in (0.05, 100):
+            for clients in (5, 100):
+                assert hashes_of(tasks=tasks, alpha=alpha, clients=clients) == expected
+    assert hashes_of(who=Participation(arrival="shuffled")) == expected
+    assert hashes_of(bits=12) != expected
+
+
+def test_features_beyond_the_range_are_counted_and_named():
+    backbone = Backbone(64, inputs=InputSpec((64,), high=0.5))
+    method = make(AFCL, backbone)
+    with pytest.warns(UserWarning, match=r"features of \d+ samples are beyond backbone.feature_range and were clipped"):
+        done = course(method, FEATURES[TRAIN], LABELS[TRAIN], SiBlurry(2), Dirichlet(3, alpha=1))
+    beyond = int((FEATURES[TRAIN] > 0.5 * 127.5 / 127).sum())
+    assert method.evidence(done.states[-1]).clipped == beyond > 0
+
+
+def test_integer_uploads_are_of_the_smallest_types():
+    features = torch.rand(int(TRAIN.sum()), 200, generator=torch.Generator().manual_seed(0))
+    method = make(AFCL, Backbone(200, inputs=InputSpec((200,), high=1.0)))
+    done = course(method, features, LABELS[TRAIN], SiBlurry(1), Dirichlet(3, alpha=100))
+    (exchange,) = done.exchanges
+    assert exchange.downlink_bytes == 3 * 8  # the number of classes
+    assert exchange.uplink_bytes == 3 * (4 * (200 * 128 + 72 * 72) + 2 * 200 * 10 + 2 * 8)

@@ -9,6 +9,7 @@ from sklearn.linear_model import Ridge
 
 from fcl_bench import Backbone, ConfigError
 from fcl_bench.local import TrainerFit
+from fcl_bench.methods.afcl import AFCL
 from fcl_bench.methods.joint import Joint
 from fcl_bench.partition import Dirichlet
 from fcl_bench.temporal import SiBlurry
@@ -53,3 +54,12 @@ def test_ridge_needs_frozen_features():
         ConfigError, match=r"Expected a frozen backbone for method.head=ridge, but got backbone.trainable=true"
     ):
         joint(trainable=True)
+
+
+def test_with_whole_numbers_its_weights_are_those_of_afcl_to_the_bit():
+    method = joint(arithmetic="integer")
+    stream, states = learned(method)
+    afcl = making.make(AFCL, Backbone(8))
+    done = course(afcl, INPUTS, LABELS, SiBlurry(2), Dirichlet(3, alpha=1))
+    found = method.classifier(states[-1]).weights[:, stream.order.argsort()]
+    assert torch.equal(found, afcl.classifier(done.states[-1]).weights[:, done.stream.order.argsort()])
