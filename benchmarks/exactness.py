@@ -75,9 +75,8 @@ def main() -> int:
     print(
         f"joint ridge: {100 * np.mean(expected == test_labels):.2f} % of {len(test_labels):,} test samples", flush=True
     )
-    print(
-        f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}  {'answers':<24}{'error/hash':>10}{'accuracy':>10}"
-    )
+    streams = f"{'form':<12}{'tasks':>6}{'alpha':>8}{'clients':>9}{'idle':>7}"
+    print(f"{streams}  {'answers':<24}{'error/hash':>10}{'accuracy':>10}")
     worst = 0.0
     found = set()
     for case in cases(options):
