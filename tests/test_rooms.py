@@ -11,7 +11,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("client_data", "files", "message", "new_processes", "seeds", "threads"),
     ("traffic",),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
-    ("client",),
+    ("client", "privacy"),
     ("stream",),
     ("transport",),
     ("data", "federation"),

@@ -17,6 +17,7 @@ GROUPS = (
     "partition",
     "budget",
     "local",
+    "privacy",
     "transport",
     "logger",
     "protocol",

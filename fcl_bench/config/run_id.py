@@ -27,6 +27,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
     "method.share": "equal",  # of fedicarl
+    "privacy": {"name": "none"},
     "stream.reserved": 0,
 }
 
@@ -55,9 +56,11 @@ def result_relevant(value: Any, path: str = "") -> Any:
     for key, child in value.items():
         place = f"{path}.{key}" if path else key
         irrelevant = key in IRRELEVANT_KEYS or place in IRRELEVANT_PLACES
-        neutral = place in NEUTRAL and child == NEUTRAL[place]
-        if not irrelevant and not neutral and (unnamed or key != "_target_"):
-            relevant[key] = result_relevant(child, place)
+        if irrelevant or (key == "_target_" and not unnamed):
+            continue
+        content = result_relevant(child, place)
+        if place not in NEUTRAL or content != NEUTRAL[place]:
+            relevant[key] = content
     return relevant
 
 
