@@ -17,6 +17,7 @@ class Client:
     data: ClientData
     registration: Registration  # which of its classes were known when it registered, and which are new
     memory: Memory = field(default_factory=dict)  # private, kept between calls, never sent
+    clip: float | None = None  # the largest norm with which a sample may enter a reply; None: as it is
     notes: dict[str, float] = field(default_factory=dict)
 
     def note(self, **values: float) -> None:

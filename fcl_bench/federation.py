@@ -4,8 +4,9 @@ The harness decides who takes part in an exchange. What it costs is counted in :
 and seeded in :mod:`fcl_bench.transport.site`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar, overload
 
@@ -15,6 +16,7 @@ from pydantic import Field
 
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.privacy import PLAIN, REPLY, Participants, Privacy
 from fcl_bench.seeds import generator
 from fcl_bench.stream import Stream, Task
 from fcl_bench.traffic import Exchange, size
@@ -116,15 +118,33 @@ class Clients:
         federation = self._federation
         random = generator(federation.seed, self.task.index, exchange.exchange, "participation")
         asked, answering = federation.participation.draw(len(self), random)
+        participants = Participants(asked.tolist(), answering.tolist())
+        exchange.asked = len(asked)
+        ask = partial(self._ask, exchange, {})
+        for received in federation.privacy.receive(ask, message, participants, exchange.exchange):
+            yield received.reply
+
+    def _ask(
+        self,
+        exchange: Exchange,
+        counts: dict[str, int],
+        step: str,
+        message: tuple[Any, ...],
+        asked: Sequence[int],
+        answering: Sequence[int],
+    ) -> Iterator[tuple[int, Any]]:
+        """One step of an exchange; ``counts`` says how many clients have left each note."""
+        federation = self._federation
         exchange.sent(message, len(asked))
-        call = Call(exchange.function, message, federation.seed, self.task.index, exchange.exchange)
-        counts: dict[str, int] = {}
-        for answer in federation.transport.map(call, answering.tolist()):
+        call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step)
+        for answer in federation.transport.map(call, answering):
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
             federation.stored[answer.client] = answer.stored
-            federation.on_answer(exchange)
-            yield answer.reply
+            if step == REPLY:
+                exchange.answered += 1
+                federation.on_answer(exchange)
+            yield answer.client, answer.reply
 
     def _timed(self, replies: Iterator[Any]) -> Iterator[Any]:
         while True:
@@ -147,13 +167,14 @@ class Federation:
     transport: Transport
     participation: Participation
     seed: int
+    privacy: Privacy = PLAIN
     on_answer: Callable[[Exchange], None] = lambda exchange: None
     on_exchange: Callable[[Exchange], None] = lambda exchange: None
 
     def __post_init__(self) -> None:
         self.stored: dict[int, int] = {}  # bytes that a client keeps
         self._numbers = torch.from_numpy(self.stream.number[self.labels])
-        self.transport.open(LocalSites(self.build, self.stream, self.inputs, self._numbers))
+        self.transport.open(LocalSites(self.build, self.stream, self.inputs, self._numbers, self.privacy))
 
     def open(self, method: Any, task: Task, yielded: int = 0, exchanges: int = 0) -> Clients:
         """The clients as the method may reach them during ``task``, of which so much was done before."""

@@ -48,6 +48,19 @@ def whole(triangle: Tensor, size: int) -> Tensor:
     return matrix
 
 
+def packed(matrix: Tensor) -> Tensor:
+    """The triangle of a symmetric matrix.
+
+    >>> matrix = torch.tensor([[1.0, 2.0], [2.0, 13.0]])
+    >>> whole(packed(matrix), 2).tolist()
+    [[1.0, 2.0], [2.0, 13.0]]
+    """
+    triangle = unfilled_triangle(len(matrix), matrix.dtype)
+    for start, panel in panels(triangle, len(matrix)):
+        panel.copy_(matrix[start:, start : start + PANEL])
+    return triangle
+
+
 def panels(triangle: Tensor, size: int) -> Iterator[tuple[int, Tensor]]:
     """Views on the triangle: the first column of each panel, and the panel (size - first column, columns).
 
@@ -89,6 +102,17 @@ def solve_regular(matrix: Tensor, right: Tensor) -> Tensor | None:
 def solve_singular(matrix: Tensor, right: Tensor) -> Tensor:
     """Of all X that come nearest to matrix X = right, for a symmetric matrix, the one of minimum norm."""
     return torch.linalg.pinv(matrix, rtol=EPS * len(matrix), hermitian=True) @ right
+
+
+def without_negative(matrix: Tensor) -> Tensor:
+    """The nearest matrix to a symmetric one that has no negative eigenvalue.
+
+    >>> without_negative(torch.tensor([[3.0, 0.0], [0.0, -1.0]]))
+    tensor([[3., 0.],
+            [0., 0.]])
+    """
+    values, vectors = torch.linalg.eigh(matrix)
+    return (vectors * values.clamp(min=0)) @ vectors.T
 
 
 def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:

@@ -6,7 +6,7 @@ travels, so :mod:`fcl_bench.traffic` can measure it, a checkpoint is the state i
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
@@ -41,6 +41,22 @@ def leaves(message: Any, path: str = "message") -> Iterator[tuple[str, Any]]:
             f"Expected {path} to be a tensor, number, string, None, or a tuple, dict or frozen dataclass of them, "
             f"but got {type(message).__name__}."
         )
+
+
+def mapped(message: Any, function: Callable[[Any], Any]) -> Any:
+    """The message with ``function(leaf)`` in place of each tensor and scalar; what it gives back may be one, too.
+
+    >>> mapped((1, {"a": 2.0}), lambda leaf: leaf + 1)
+    (2, {'a': 3.0})
+    """
+    if isinstance(message, dict):
+        return {key: mapped(value, function) for key, value in message.items()}
+    if isinstance(message, tuple):
+        return tuple(mapped(value, function) for value in message)
+    if is_dataclass(message) and not isinstance(message, type):
+        values = {field.name: mapped(getattr(message, field.name), function) for field in fields(message)}
+        return type(message)(**values)
+    return function(message)
 
 
 def snapshot(module: nn.Module) -> StateDict:

@@ -43,6 +43,7 @@ class Moments:
     gram: Tensor  # F^T F, its lower triangle
     cross: Tensor  # Y^T F, (classes, features)
     counts: Tensor  # of whole numbers: how many samples, and how many features were clipped; (0,) in float64
+    noise: float | None = None  # the variance of what was added to each number to hide samples; None: nothing was
 
     def with_classes(self, classes: int) -> "Moments":
         """With room for the classes registered since."""
@@ -115,10 +116,13 @@ class InFloat64:
         """See :class:`Arithmetic`."""
         gram = start.gram.clone()
         cross = start.cross.clone()
+        noise = start.noise
         for other in others:
             gram += other.gram
             cross[: len(other.cross)] += other.cross
-        return Moments(gram, cross, start.counts)
+            if other.noise is not None:
+                noise = (noise or 0.0) + other.noise
+        return Moments(gram, cross, start.counts, noise)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""

@@ -39,13 +39,11 @@ class Exchange:
     notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
 
     def sent(self, message: Any, clients: int) -> None:
-        """Enter what every asked client receives."""
-        self.asked = clients
-        self.downlink_bytes = clients * size(message)
+        """Enter what so many clients receive in a step."""
+        self.downlink_bytes += clients * size(message)
 
     def received(self, reply: Any, seconds: float) -> None:
-        """Enter one answer."""
-        self.answered += 1
+        """Enter what one client sends in a step."""
         self.uplink_bytes += size(reply, f"the reply of {self.function}")
         self.client_seconds += seconds
 

@@ -25,7 +25,7 @@ from functools import reduce
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
@@ -34,15 +34,20 @@ from fcl_bench import (
     Client,
     ClientData,
     Clients,
+    ConfigError,
     Evidence,
     Moments,
     Numbers,
+    Prepared,
     Scores,
     Task,
     UserError,
     arithmetic_of,
     linalg,
+    random_projection,
+    sensitivity,
     threads_for,
+    with_noise,
 )
 
 
@@ -92,12 +97,20 @@ class AFCL:
         form: Literal["statistics", "recursive"],
         arithmetic: Numbers,
         bits: Annotated[int, Field(ge=2, le=17)] | None,
+        project: PositiveInt | None,
     ):
-        self.features = backbone.features
+        if project and form == "statistics" and arithmetic == "integer":
+            raise ConfigError(
+                f"Expected method.project={project} with method.arithmetic=float64, but got integer: projected "
+                "features have no range that is known before."
+            )
+        self.features = project or backbone.features
+        self.projection = random_projection(backbone.features, project) if project else None
         self.gamma = gamma
         self.form = form
         self.sums = arithmetic_of(arithmetic if form == "statistics" else "float64", bits, backbone)
         self.adds_whole_numbers = form == "statistics" and arithmetic == "integer"
+        self.has_bounded_sums = form == "statistics" and arithmetic == "float64"
 
     def init(self) -> Moments | Knowledge:
         """No classes, no knowledge."""
@@ -121,7 +134,8 @@ class AFCL:
     def summarise(self, client: Client, classes: int | None = None) -> Moments:
         """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""
         registered = client.registration.registered + len(client.registration.new)
-        return self.sums.moments(client.data, self.features, classes or registered)
+        samples = Prepared(client.data, self.projection, client.clip)
+        return self.sums.moments(samples, self.features, classes or registered)
 
     def solve(self, client: Client) -> Solution:
         """At the client, by (5) to (7): R_k = F_k^T F_k + gamma I, and W_k = R_k^-1 F_k^T Y_k in two parts."""
@@ -144,7 +158,7 @@ class AFCL:
     def solve_few(self, client: Client, classes: int) -> Tensor | None:
         """The same W_k from a smaller system: F_k^T (F_k F_k^T + gamma I)^-1 Y_k; None where that is singular."""
         inputs, labels = client.data.tensors
-        rows = inputs.double()
+        rows = inputs.double() if self.projection is None else inputs.double() @ self.projection
         if len(rows) == 0:
             return rows.new_zeros(self.features, classes)
         kernel = rows @ rows.T
@@ -156,11 +170,21 @@ class AFCL:
         """The linear map W. By (14): W = (F^T F + gamma I)^-1 F^T Y. By (10): R_k - (k - 1) gamma I is F^T F."""
         if isinstance(state, Moments):
             gram, cross = self.sums.system(state)
+            gram = gram if state.noise is None else linalg.without_negative(gram)
         else:
             gram = state.gram.clone()
             gram.diagonal().sub_(state.clients * self.gamma)
             cross = state.gram @ state.matrix
-        return Scores(linalg.ridge(gram, cross, self.gamma)).eval()
+        weights = linalg.ridge(gram, cross, self.gamma)
+        return Scores(weights if self.projection is None else self.projection @ weights).eval()
+
+    def sensitivity(self, clip: float) -> float:
+        """How far an upload moves at most when a sample whose features have the norm ``clip`` comes or goes."""
+        return sensitivity(clip)
+
+    def with_noise(self, upload: Moments, deviation: float) -> Moments:
+        """The upload plus noise of this deviation on each number."""
+        return with_noise(upload, deviation)
 
     def evidence(self, state: Moments | Knowledge) -> Evidence:
         """The sums that the weights follow from."""
@@ -171,7 +195,8 @@ class AFCL:
 
     def joint(self, data: ClientData, classes: int) -> Moments:
         """What one place with all these samples would know, by plain products in float64."""
-        return self.sums.in_one_place().moments(data, self.features, classes)
+        samples = Prepared(data, self.projection, clip=None)
+        return self.sums.in_one_place().moments(samples, self.features, classes)
 
 
 def warn_of_clipping(state: Moments) -> None:

@@ -13,6 +13,7 @@ numbers as AFCL does, so that sums are exact; ``float64`` sums are rounded.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
+from math import hypot
 from operator import add
 from typing import Annotated
 
@@ -29,6 +30,7 @@ from fcl_bench import (
     CosineToMeans,
     Evidence,
     Numbers,
+    Prepared,
     Task,
     arithmetic_of,
 )
@@ -58,6 +60,7 @@ class FedNCM:
         self.features = backbone.features
         self.arithmetic = arithmetic_of(arithmetic, bits, backbone)
         self.adds_whole_numbers = arithmetic == "integer"
+        self.has_bounded_sums = arithmetic == "float64"
 
     def init(self) -> Sums:
         """No classes."""
@@ -79,12 +82,23 @@ class FedNCM:
 
     def summarise(self, client: Client, classes: int) -> Sums:
         """At the client: the sum of features and the number of samples of every class."""
-        return self.joint(client.data, classes)
+        return self.joint(client.data, classes, client.clip)
 
-    def joint(self, data: ClientData, classes: int) -> Sums:
+    def joint(self, data: ClientData, classes: int, clip: float | None = None) -> Sums:
         """The sums over these samples; the same for one client and for all data in one place."""
-        totals, clipped = self.arithmetic.class_sums(data, self.features, classes)
+        samples = Prepared(data, projection=None, clip=clip)
+        totals, clipped = self.arithmetic.class_sums(samples, self.features, classes)
         return Sums(totals, data.labels.bincount(minlength=classes), clipped)
+
+    def sensitivity(self, clip: float) -> float:
+        """How far an upload moves at most when a sample whose features have the norm ``clip`` comes or goes."""
+        return hypot(clip, 1.0)
+
+    def with_noise(self, upload: Sums, deviation: float) -> Sums:
+        """The upload plus noise of this deviation on each number; counts stay whole and are not negative."""
+        totals = upload.totals + deviation * torch.randn_like(upload.totals)
+        counts = upload.counts + deviation * torch.randn(len(upload.counts))
+        return Sums(totals, counts.round().clamp(min=0).long(), upload.clipped)
 
     def classifier(self, state: Sums) -> nn.Module:
         """Cosine with the mean of each class."""

@@ -16,7 +16,7 @@ from fcl_bench.errors import ConfigError
 
 IRRELEVANT_GROUPS = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}
 IRRELEVANT_KEYS = {"data_dir", "download", "accelerator"}  # at any depth
-IRRELEVANT_PLACES = {"dataset.lr"}  # a hint: it counts where it is taken, as method.lr
+IRRELEVANT_PLACES = {"dataset.lr", "privacy.arithmetic"}  # hints: they count where they are taken, as method.lr
 ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
@@ -26,6 +26,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.distil": "known",  # of fedlwf
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
+    "method.project": None,  # of afcl
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
     "stream.reserved": 0,

@@ -189,7 +189,14 @@ def _method_settings(result: Result) -> Settings:
     if str(settings.get("_target_")).startswith(OURS):
         settings = {"name": result["method"], **settings}
     settings = flattened(result_relevant(settings, "method"))
-    return {key: value for key, value in settings.items() if key != "name"}
+    return {key: value for key, value in settings.items() if key != "name"} | _privacy_settings(result)
+
+
+def _privacy_settings(result: Result) -> Settings:
+    """What makes a method with private uploads a row of its own; nothing for uploads that the server reads."""
+    config = result["config"]
+    privacy = result_relevant({"privacy": config["privacy"]}) if "privacy" in config else {}
+    return flattened(privacy)
 
 
 def _values(result: Result) -> dict[str, float | None]:

@@ -71,6 +71,7 @@ class Scenario:
             transport=transport,
             participation=build(self.config.federation),
             seed=self.config.seed,
+            privacy=build(self.config.privacy),
             on_answer=on_answer,
             on_exchange=on_exchange,
         )
@@ -103,6 +104,7 @@ def plan(config: DictConfig) -> Plan:
     """
     source: BackboneSource = build(config.backbone)
     method = build(config.method, source.stand_in())
+    build(config.privacy).check(method)
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     for hint in HINTS:
         settings.pop(hint, None)

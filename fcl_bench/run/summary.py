@@ -10,6 +10,7 @@ import numpy as np
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor
 
+from fcl_bench.config.compose import build
 from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.run.checkpoint import Checkpoint
 from fcl_bench.run.environment import environment
@@ -52,6 +53,7 @@ def summarise(
     if checkpoint.personal:
         values["personal_accuracy"] = [_mean(accuracies) for accuracies in checkpoint.personal]
     last = _last(values)
+    privacy = build(config.privacy).facts()
     return {
         "schema": SCHEMA,
         "run_id": run_id(config),
@@ -73,6 +75,7 @@ def summarise(
         },
         **({"personal_accuracies": checkpoint.personal} if checkpoint.personal else {}),
         **({"evidence": checkpoint.evidence} if checkpoint.evidence else {}),
+        **({"privacy": privacy} if privacy else {}),
         "traffic": {name: last.get(name, 0) for name in TRAFFIC},
         "seconds": {name: last.get(key, 0.0) for name, key in SECONDS.items()},
         "environment": environment(config.method["_target_"]),

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fcl_bench.client import Memory
+from fcl_bench.privacy import REPLY
 
 Memories = dict[int, Memory]  # by client; a client that keeps nothing may be absent
 
 
 @dataclass(frozen=True)
 class Call:
-    """One exchange, as every client receives it."""
+    """One step of an exchange, as every client receives it."""
 
     function: str  # the name of a function of the method
-    message: tuple[Any, ...]  # empty, or the one message
+    message: tuple[Any, ...]  # of the step; that of the method is empty, or the one message
     seed: int  # of the run; with task, exchange and client it decides the randomness of a call
     task: int
     exchange: int
+    step: str = REPLY  # see :mod:`fcl_bench.privacy`
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from fcl_bench.client import Client, Memory
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import client_call_seed, seeded
 from fcl_bench.stream import Stream
 from fcl_bench.threads import threads_for
@@ -25,6 +26,7 @@ class LocalSite:
     stream: Stream
     inputs: Rows  # every training input
     numbers: Tensor  # (training samples,) registered class numbers
+    privacy: Privacy = PLAIN
     kept: Memories = field(default_factory=dict)
 
     def answer(self, call: Call, client: int) -> Answer:
@@ -35,10 +37,9 @@ class LocalSite:
         """
         memory = self.kept.setdefault(client, {})
         present = self._client(call.task, client, memory)
-        function = getattr(self.method, call.function)
         with seeded(client_call_seed(call.seed, call.task, call.exchange, client)), threads_for(0):
             start = perf_counter()
-            reply = function(present, *call.message)
+            reply = self.privacy.answer(self.method, call.function, present, call.step, call.message)
             seconds = perf_counter() - start
         stored = size(memory, f"the memory of client {client}") if memory else 0
         return Answer(client, reply, seconds, stored, present.notes)
@@ -65,7 +66,8 @@ class LocalSites:
     stream: Stream
     inputs: Rows
     numbers: Tensor
+    privacy: Privacy = PLAIN
 
     def __call__(self) -> LocalSite:
         """A new site."""
-        return LocalSite(self.build(), self.stream, self.inputs, self.numbers)
+        return LocalSite(self.build(), self.stream, self.inputs, self.numbers, self.privacy)

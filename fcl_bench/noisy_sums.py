@@ -1,0 +1,69 @@
+"""Sums that may be private: of samples that are projected to fewer dimensions and bounded, and with noise.
+
+Noise of independent numbers is as large in a matrix of 1,280 x 1,280 as in one of 128 x 128, number by number, but what
+it does to a solution grows with the matrix. So fewer dimensions are a defence of accuracy.
+"""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from fcl_bench import linalg
+from fcl_bench.moments import Batches, Moments
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Samples whose features are multiplied by a ``projection``, then scaled down to a norm of at most ``clip``."""
+
+    samples: Batches
+    projection: Tensor | None  # (features, dimensions)
+    clip: float | None
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """Features and labels."""
+        for inputs, labels in self.samples.batches(batch_size):
+            yield self._prepared(inputs), labels
+
+    def _prepared(self, inputs: Tensor) -> Tensor:
+        rows = inputs
+        if self.projection is not None:
+            rows = rows.double() @ self.projection
+        if self.clip is not None:
+            norms = torch.linalg.vector_norm(rows.double(), dim=1, keepdim=True)
+            rows = rows.double() * (self.clip / norms).clamp(max=1)
+        return rows
+
+
+def random_projection(features: int, dimensions: int) -> Tensor:
+    """(features, dimensions), float64: norms stay as they are on average. It is public, and drawn from the run's seed."""
+    return torch.randn(features, dimensions, dtype=torch.float64) / math.sqrt(dimensions)
+
+
+def sensitivity(clip: float) -> float:
+    """How far (F^T F, Y^T F) moves at most, as one vector, when a sample of norm ``clip`` comes or goes.
+
+    Its outer product x x^T has the norm clip^2, and its row of Y^T F the norm clip.
+
+    >>> sensitivity(1.0) ** 2
+    2.0000000000000004
+    """
+    return math.hypot(clip**2, clip)
+
+
+def with_noise(moments: Moments, deviation: float) -> Moments:
+    """The same plus noise: N(0, deviation^2) on every number of F^T F, which is then made symmetric, and of Y^T F."""
+    features = moments.cross.shape[1]
+    noise = deviation * torch.randn(features, features, dtype=torch.float64)
+    return replace(
+        moments,
+        gram=moments.gram + linalg.packed((noise + noise.T) / 2),
+        cross=moments.cross + deviation * torch.randn_like(moments.cross),
+        noise=deviation**2,
+    )
