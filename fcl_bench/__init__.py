@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
     from fcl_bench.moments import Moments, Numbers, arithmetic_of, grid_for
-    from fcl_bench.noisy_sums import Prepared, random_projection, sensitivity, with_noise
+    from fcl_bench.noisy_sums import Prepared, random_projection, restored, sensitivity, with_noise
     from fcl_bench.replay import Reservoir, Samples
     from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, masked_targets
     from fcl_bench.stream import Task
@@ -61,7 +61,7 @@ _NAMES = {
     "message": ("StateDict", "snapshot"),
     "method": ("Method",),
     "moments": ("Moments", "Numbers", "arithmetic_of", "grid_for"),
-    "noisy_sums": ("Prepared", "random_projection", "sensitivity", "with_noise"),
+    "noisy_sums": ("Prepared", "random_projection", "restored", "sensitivity", "with_noise"),
     "replay": ("Reservoir", "Samples"),
     "softmax": ("Scope", "columns_at_client", "columns_for_all", "masked_targets"),
     "stream": ("Task",),

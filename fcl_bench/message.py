@@ -43,6 +43,13 @@ def leaves(message: Any, path: str = "message") -> Iterator[tuple[str, Any]]:
         )
 
 
+def tensors_in(message: Any, path: str = "message") -> Iterator[tuple[str, Tensor]]:
+    """Every tensor with its path."""
+    for place, leaf in leaves(message, path):
+        if isinstance(leaf, Tensor):
+            yield place, leaf
+
+
 def mapped(message: Any, function: Callable[[Any], Any]) -> Any:
     """The message with ``function(leaf)`` in place of each tensor and scalar; what it gives back may be one, too.
 

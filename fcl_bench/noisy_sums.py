@@ -67,3 +67,15 @@ def with_noise(moments: Moments, deviation: float) -> Moments:
         cross=moments.cross + deviation * torch.randn_like(moments.cross),
         noise=deviation**2,
     )
+
+
+def restored(gram: Tensor, noise: float) -> Tensor:
+    """A positive definite matrix near F^T F plus noise of this variance per number.
+
+    Eigenvalues that noise has made negative become 0. Then all grow by sqrt(2 noise n), about the largest eigenvalue of
+    noise alone: directions in which there is little but noise get small weights.
+    """
+    edge = math.sqrt(2 * noise * len(gram))
+    lifted = linalg.without_negative(gram)
+    lifted.diagonal().add_(edge)
+    return lifted

@@ -45,6 +45,7 @@ from fcl_bench import (
     arithmetic_of,
     linalg,
     random_projection,
+    restored,
     sensitivity,
     threads_for,
     with_noise,
@@ -170,7 +171,7 @@ class AFCL:
         """The linear map W. By (14): W = (F^T F + gamma I)^-1 F^T Y. By (10): R_k - (k - 1) gamma I is F^T F."""
         if isinstance(state, Moments):
             gram, cross = self.sums.system(state)
-            gram = gram if state.noise is None else linalg.without_negative(gram)
+            gram = gram if state.noise is None else restored(gram, state.noise)
         else:
             gram = state.gram.clone()
             gram.diagonal().sub_(state.clients * self.gamma)

@@ -109,6 +109,40 @@ class Unseeded(NearestMean):
             yield Sums(after.totals + np.random.default_rng().normal(), after.counts)
 
 
+class Largest(NearestMean):
+    """Whole numbers of which the server keeps the largest: it would need to see them one by one."""
+
+    adds_whole_numbers = True
+
+    def learn(self, state, task, clients):
+        for after in super().learn(state, task, clients):
+            replies = [reply.totals for reply in clients.map(self.rounded, task.seen)]
+            yield Sums(after.totals, torch.stack(replies).amax(dim=(0, 2)).double())
+
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums((2**20 * sums.totals).round().long(), sums.counts.long())
+
+    rounded = summarise
+
+
+class CountsForTwo(NearestMean):
+    """Samples are scaled down to the clip, and each then counts twice."""
+
+    has_bounded_sums = True
+
+    def summarise(self, client, classes):
+        totals = torch.zeros(classes, self.features, dtype=torch.float64)
+        inputs, labels = client.data.tensors
+        rows = inputs.double()
+        if client.clip is not None:
+            rows = 2 * client.clip * torch.nn.functional.normalize(rows)
+        return Sums(totals.index_add_(0, labels, rows), labels.bincount(minlength=classes).double())
+
+    def sensitivity(self, clip):
+        return (clip**2 + 1) ** 0.5
+
+
 class LastClientWins(NearestMean):
     """Takes the model of whoever answers last."""
 
@@ -258,6 +292,16 @@ BROKEN = [
         StoresASample,
         rules.check_exemplar_free_methods_keep_no_samples,
         r"lets a training sample out, in .*\['first'\]",
+    ),
+    (
+        Largest,
+        rules.check_whole_numbers_add_up_behind_masks,
+        r"the server is given the sum of all replies: state\.counts",
+    ),
+    (
+        CountsForTwo,
+        rules.check_bounded_sums_are_bounded,
+        r"a sample moves the reply of summarise by 1\.41 with a clip of 0\.5, more than its sensitivity 1\.12",
     ),
 ]
 

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from fcl_bench.checks.leaves_one_out import LeavesOneOut
 from fcl_bench.checks.sandbox import CLASSES, Sandbox
 from fcl_bench.config.catalogue import catalogue, config_file
 from fcl_bench.federation import Participation
 from fcl_bench.message import decode, encode, leaves
 from fcl_bench.method import Method, facts
 from fcl_bench.new_processes import quick_context
+from fcl_bench.privacy.secure_sum import SecureSum
 from fcl_bench.transport import Transport
 from fcl_bench.transport.processes import Processes
 from fcl_bench.transport.wire import Wire
@@ -138,6 +140,19 @@ def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
             assert not sandbox.holds_samples(leaf), f"an exemplar-free method lets a training sample out, in {path}"
 
 
+def check_whole_numbers_add_up_behind_masks(sandbox: Sandbox) -> None:
+    """For methods that declare ``adds_whole_numbers``: the same state to the bit where the server sees sums only."""
+    if getattr(sandbox.method(), "adds_whole_numbers", False):
+        secret = sandbox.run(privacy=SecureSum("secure_sum", neighbours=2, colluding=1)).state
+        _assert_equal(sandbox.plain.state, secret, "the state differs when the server is given the sum of all replies")
+
+
+def check_bounded_sums_are_bounded(sandbox: Sandbox) -> None:
+    """For methods that declare ``has_bounded_sums``: one sample moves an upload by no more than ``sensitivity``."""
+    if getattr(sandbox.method(), "has_bounded_sums", False):
+        sandbox.run(privacy=LeavesOneOut())
+
+
 def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
     """Importing the method leaves random states, folder, environment and threads alone."""
     module = type(sandbox.method()).__module__
@@ -162,6 +177,8 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_resumes_within_tasks,
     check_learns,
     check_exemplar_free_methods_keep_no_samples,
+    check_whole_numbers_add_up_behind_masks,
+    check_bounded_sums_are_bounded,
 )
 
 

@@ -16,6 +16,7 @@ from fcl_bench.learning import beginning, learn
 from fcl_bench.message import decode, encode
 from fcl_bench.method import Method
 from fcl_bench.partition import Dirichlet, IidClients
+from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream
 from fcl_bench.temporal import IidTasks, SiBlurry
@@ -78,6 +79,7 @@ class Sandbox:
         transport: Transport | None = None,
         participation: Participation | None = None,
         interrupted: Literal["never", "tasks", "states"] = "never",
+        privacy: Privacy = PLAIN,
     ) -> SandboxRun:
         """Learn a stream.
 
@@ -88,7 +90,7 @@ class Sandbox:
         stream = stream or self.stream
         who = participation or Participation()
         method = self.method()
-        federation = self._federation(stream, watch, who)
+        federation = self._federation(stream, watch, who, privacy)
         progress = beginning(method)
         states = 0
         while progress.task < len(stream.tasks):
@@ -101,7 +103,7 @@ class Sandbox:
                 assert states <= self.plain.states, "learn does not go on after task.yielded states: it hands out more"
                 state, memories = decode(encode((progress.state, federation.memories())))
                 method = self.method()
-                federation = self._federation(stream, watch, who)
+                federation = self._federation(stream, watch, who, privacy)
                 federation.restore(memories)
                 progress = progress.at(state)
         with torch.inference_mode():
@@ -147,8 +149,9 @@ class Sandbox:
     def _samples(self) -> set[bytes]:
         return {row.numpy().tobytes() for row in self.train.flatten(1).double()}
 
-    def _federation(self, stream: Stream, transport: Transport, who: Participation) -> Federation:
-        return Federation(stream, self.train, self.train_labels.numpy(), self.method, transport, who, SEED)
+    def _federation(self, stream: Stream, transport: Transport, who: Participation, privacy: Privacy) -> Federation:
+        labels = self.train_labels.numpy()
+        return Federation(stream, self.train, labels, self.method, transport, who, SEED, privacy)
 
     def _stream(self, temporal: Any, spatial: Any) -> Stream:
         return make_stream(self.train_labels.numpy(), self.test_labels.numpy(), temporal, spatial, SEED)

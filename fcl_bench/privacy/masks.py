@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from torch import Tensor
 
-from fcl_bench.message import leaves
+from fcl_bench.message import tensors_in
 
 KEY_BYTES = 32
 PURPOSE = b"fcl_bench: mask of two clients in a secure sum"
@@ -45,7 +45,7 @@ def add_mask(message: Any, key: Tensor, sign: int) -> None:
     """Add the mask of a key, or subtract it, modulo 2^64 and in place: all tensors of the message have 64 bits."""
     stream = Cipher(AES(_as_bytes(key)), CTR(bytes(16))).encryptor()
     operation = np.add if sign > 0 else np.subtract
-    for _, leaf in leaves(message):
+    for _, leaf in tensors_in(message):
         numbers = leaf.view(-1).numpy()
         for start in range(0, len(numbers), AT_ONCE):
             part = numbers[start : start + AT_ONCE]

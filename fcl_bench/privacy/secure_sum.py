@@ -30,7 +30,7 @@ from torch import Tensor
 
 from fcl_bench.client import Client
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.message import leaves, mapped
+from fcl_bench.message import mapped, tensors_in
 from fcl_bench.privacy import REPLY, Ask, Participants, Received
 from fcl_bench.privacy.masks import add_mask, new_key, public_part, shared_key
 
@@ -156,8 +156,10 @@ def masked(reply: Any, private: Tensor, client: int, neighbours: Sequence[Neighb
     return numbers
 
 
-def in_64_bits(leaf: Any) -> Tensor:
-    """A copy of a tensor of whole numbers; an error for anything else."""
+def in_64_bits(leaf: Any) -> Tensor | None:
+    """A copy of a tensor of whole numbers; None as it is, and an error for anything else."""
+    if leaf is None:
+        return None
     if not isinstance(leaf, Tensor) or leaf.is_floating_point() or leaf.is_complex():
         kind = leaf.dtype if isinstance(leaf, Tensor) else type(leaf).__name__
         raise UserError(
@@ -179,7 +181,7 @@ def added(uploads: Iterator[tuple[int, Any]]) -> tuple[Any, list[int]]:
     for client, upload in uploads:
         clients.append(client)
         if total is None:
-            total = mapped(upload, Tensor.clone)
+            total = mapped(upload, in_64_bits)
         else:
             add(total, upload)
     return total, clients
@@ -187,7 +189,7 @@ def added(uploads: Iterator[tuple[int, Any]]) -> tuple[Any, list[int]]:
 
 def add(total: Any, upload: Any) -> None:
     """Add one upload in place."""
-    for (path, sum_so_far), (_, numbers) in zip(leaves(total), leaves(upload), strict=True):
+    for (path, sum_so_far), (_, numbers) in zip(tensors_in(total), tensors_in(upload), strict=True):
         if sum_so_far.shape != numbers.shape:
             raise UserError(
                 f"Expected replies of one shape for privacy=secure_sum, but {path} has {tuple(sum_so_far.shape)} at "
