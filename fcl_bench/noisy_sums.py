@@ -42,7 +42,7 @@ class Prepared:
 
 
 def random_projection(features: int, dimensions: int) -> Tensor:
-    """(features, dimensions), float64: norms stay as they are on average. It is public, and drawn from the run's seed."""
+    """(features, dimensions), float64. Norms stay as they are on average. It is public: drawn from the run's seed."""
     return torch.randn(features, dimensions, dtype=torch.float64) / math.sqrt(dimensions)
 
 

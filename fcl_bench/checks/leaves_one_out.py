@@ -19,8 +19,6 @@ SAMPLES = 3  # of each client that are left out
 class LeavesOneOut:
     """Every upload goes as it is, if no sample moves it by more than the method's ``sensitivity``."""
 
-    name = "leaves_one_out"
-
     def check(self, method: Any) -> None:
         """Every method with bounded sums will do."""
 

@@ -43,8 +43,6 @@ class Ask(Protocol):
 class Privacy(Protocol):
     """One choice, at clients and at the server."""
 
-    name: str
-
     def check(self, method: Any) -> None:
         """Raise a :class:`fcl_bench.ConfigError` for a method whose replies cannot be treated in this way."""
         ...

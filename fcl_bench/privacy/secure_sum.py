@@ -58,7 +58,8 @@ class SecureSum:
     def __post_init__(self) -> None:
         if self.neighbours % 2:
             raise ConfigError(
-                f"Expected privacy.neighbours to be even, as many on either side of a client, but got {self.neighbours}."
+                "Expected privacy.neighbours to be even, as many on either side of a client, "
+                f"but got {self.neighbours}."
             )
         if self.colluding >= self.neighbours:
             raise ConfigError(

@@ -163,9 +163,7 @@ def test_replies_of_different_shapes_are_refused():
 
 def test_too_few_clients_are_refused():
     wires = Wires(secure(), Sends(uploads_of([[1]] * 2)), range(2))
-    with pytest.raises(
-        UserError, match=r"at least 3 clients in an exchange with privacy\.colluding=1, but 2 take part"
-    ):
+    with pytest.raises(UserError, match=r"at least 3 clients .* privacy\.colluding=1, but 2 take part"):
         wires.exchange(range(2))
 
 
