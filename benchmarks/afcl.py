@@ -45,6 +45,10 @@ def afcl(data_dir: Path | None, recursive: bool) -> Iterator[Row]:
             yield Row(name, described, seconds, "s", reference, limit=limit)
         seconds, reference = best(REPEATS, partial(learning_seconds, scenario, solutions=10), lambda: joint(scenario))
         yield Row("AFCL, integers, weights of every task / joint ridge", how, seconds, "s", reference)
+        masked = make_scenario(*RUN, *SPREAD, *data, "privacy=secure_sum")
+        seconds, reference = best(REPEATS, partial(learning_seconds, masked), partial(learning_seconds, scenario))
+        how_masked = f"10 tasks x 5 clients, a mask with every other client; best of {REPEATS}"
+        yield Row("AFCL, secure sums / plain uploads", how_masked, seconds, "s", reference, limit=1.5)
         megabytes = [uplink_megabytes(each) for each in (scenario, in_float64)]
         yield Row("uploads, integers / float64", how, megabytes[0], "MB", megabytes[1], limit=0.55)
         if recursive:

@@ -33,15 +33,15 @@ def add_gram(triangle: Tensor, rows: Tensor) -> None:
         panel.addmm_(rows[:, start:].T, rows[:, start : start + PANEL])
 
 
-def whole(triangle: Tensor, size: int) -> Tensor:
-    """The symmetric matrix behind a triangle.
+def whole(triangle: Tensor, size: int, dtype: torch.dtype | None = None) -> Tensor:
+    """The symmetric matrix behind a triangle, of the same type unless another one is given.
 
     >>> triangle = empty_triangle(2)
     >>> add_gram(triangle, torch.tensor([[1.0, 2.0], [0.0, 3.0]], dtype=torch.float64))
     >>> whole(triangle, 2).tolist()
     [[1.0, 2.0], [2.0, 13.0]]
     """
-    matrix = triangle.new_empty(size, size)
+    matrix = triangle.new_empty(size, size, dtype=dtype)
     for start, panel in panels(triangle, size):
         matrix[start:, start : start + PANEL] = panel
         matrix[start : start + PANEL, start:] = panel.T
@@ -118,21 +118,20 @@ def without_negative(matrix: Tensor) -> Tensor:
 def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
     """The W of (gram + gamma I) W = cross, (features, classes); of minimum norm where that is singular.
 
-    Equal columns have equal weights to the bit, whatever their order: they are solved in an order of their own, on one
+    ``gram`` becomes gram + gamma I: there is no second matrix of its size besides its factor. Equal columns have equal weights to the bit, whatever their order: they are solved in an order of their own, on one
     thread.
     """
-    regularised = gram.clone()
-    regularised.diagonal().add_(gamma)
+    gram.diagonal().add_(gamma)
     order = _by_content(cross)
     with one_thread():
-        weights = solve_regular(regularised, cross[:, order])
+        weights = solve_regular(gram, cross[:, order])
         if weights is None:
             warnings.warn(
                 f"With gamma={gamma:g} the Gram matrix of all data so far is singular: taking the minimum-norm "
                 "solution.",
                 stacklevel=2,
             )
-            weights = solve_singular(regularised, cross[:, order])
+            weights = solve_singular(gram, cross[:, order])
     return weights[:, order.argsort()]
 
 

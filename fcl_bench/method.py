@@ -61,7 +61,13 @@ class Method(Protocol):
     of them; other methods are resumed at the beginning of a task.
 
     ``adds_whole_numbers = True`` says that the server only adds the replies of clients, tensor by tensor, and that
-    these are whole numbers in tensors of equal shape at all clients of an exchange.
+    these are whole numbers in tensors of equal shape at all clients of an exchange. Then ``privacy=secure_sum`` may give
+    it the sum of all replies as one.
+
+    ``has_bounded_sums = True`` says that it can take part in ``privacy=gaussian``: replies are sums over samples, no
+    sample enters them with features of a larger norm than ``client.clip``, ``sensitivity(clip)`` is how far one sample
+    moves a reply at most, and ``with_noise(reply, deviation)`` is the reply plus noise on every number that samples
+    decide about.
 
     Exact methods may offer ``evidence(state)``, an :class:`fcl_bench.Evidence`, whose hashes go into the record; then
     the classifier has its weights, (features, classes), in the buffer ``weights``. ``joint(data, classes)`` is the

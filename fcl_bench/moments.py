@@ -196,8 +196,8 @@ class InWholeNumbers:
 
     def system(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """See :class:`Arithmetic`."""
-        gram = linalg.whole(moments.gram, moments.cross.shape[1]).double()
-        return gram * self.grid.step**2, moments.cross.T.double() * self.grid.step
+        gram = linalg.whole(moments.gram, moments.cross.shape[1], torch.float64)
+        return gram.mul_(self.grid.step**2), moments.cross.T.double() * self.grid.step
 
     def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
         rows, clipped = self.grid.rounded(features)

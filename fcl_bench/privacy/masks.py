@@ -55,7 +55,7 @@ def add_mask(message: Any, key: Tensor, sign: int) -> None:
 def _next(stream: CipherContext, count: int) -> np.ndarray:
     """The next so many numbers of a mask."""
     numbers = np.empty(count, dtype="<i8")
-    stream.update_into(ZEROS[: 8 * count], memoryview(numbers).cast("B"))
+    stream.update_into(ZEROS[: 8 * count], numbers.data.cast("B"))
     return numbers
 
 
