@@ -10,12 +10,12 @@ import tarfile
 import tomllib
 import warnings
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import plugin
 import pytest
+import started
 import torch
 from conftest import TINY, Command, Outcome, assert_equal_runs, command, contents
 from omegaconf import OmegaConf
@@ -403,25 +403,22 @@ def test_cache_lists_and_clears(tiny: Command, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_finished_tasks_and_the_same_command_goes_on(
     tiny: Command, tmp_path: Path, output_dir: Path, cache_dir: Path
 ) -> None:
-    words = ("method=finetune", "method.rounds=100", "method.epochs=1")
+    words = ("method=finetune", "method.rounds=50", "method.epochs=1")
     whole = tiny(*words, f"output_dir={output_dir}-whole")
     arguments = [*TINY, "output_dir=runs", f"cache_dir={cache_dir}", *words]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "fcl_bench", *arguments],
-        cwd=tmp_path,
-        text=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore Ctrl-C
-    )
-    assert process.stdout is not None
-    assert any("task  1 of 3" in line for line in process.stdout)  # waits for it
-    process.send_signal(signal.SIGSTOP)  # it must not end before Ctrl-C
-    second = tiny(*words)
-    process.send_signal(signal.SIGINT)
-    process.send_signal(signal.SIGCONT)
-    out, err = process.communicate(timeout=60)
-    assert (process.returncode, "task  3 of 3" in out) == (130, False)
+    os.mkfifo(tmp_path / "out")
+    process = started.start(tmp_path, os.environ, tmp_path / "out", tmp_path / "err", "fcl_bench", arguments)
+    assert process.pid is not None
+    with open(tmp_path / "out") as lines:
+        assert any("task  1 of 3" in line for line in lines)  # waits for it
+        os.kill(process.pid, signal.SIGSTOP)  # it must not end before Ctrl-C
+        second = tiny(*words)
+        os.kill(process.pid, signal.SIGINT)
+        os.kill(process.pid, signal.SIGCONT)
+        out = lines.read()
+    process.join(60)
+    assert (process.exitcode, "task  3 of 3" in out) == (130, False)
+    err = (tmp_path / "err").read_text()
     assert err == "fcl_bench: Interrupted. Finished tasks are kept: the same command goes on from there.\n"
     assert second.code == 1
     assert re.fullmatch(r"fcl_bench: Another process is at work on this run, in \S+: wait for it.\n", second.err)
