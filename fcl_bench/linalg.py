@@ -118,8 +118,8 @@ def without_negative(matrix: Tensor) -> Tensor:
 def ridge(gram: Tensor, cross: Tensor, gamma: float) -> Tensor:
     """The W of (gram + gamma I) W = cross, (features, classes); of minimum norm where that is singular.
 
-    ``gram`` becomes gram + gamma I: there is no second matrix of its size besides its factor. Equal columns have equal weights to the bit, whatever their order: they are solved in an order of their own, on one
-    thread.
+    ``gram`` becomes gram + gamma I: there is no second matrix of its size besides its factor. Equal columns have equal
+    weights to the bit, whatever their order: they are solved in an order of their own, on one thread.
     """
     gram.diagonal().add_(gamma)
     order = _by_content(cross)

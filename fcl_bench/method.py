@@ -61,7 +61,7 @@ class Method(Protocol):
     of them; other methods are resumed at the beginning of a task.
 
     ``adds_whole_numbers = True`` says that the server only adds the replies of clients, tensor by tensor, and that
-    these are whole numbers in tensors of equal shape at all clients of an exchange. Then ``privacy=secure_sum`` may give
+    these are whole numbers in tensors of equal shape at all clients of an exchange. Then ``privacy=secure_sum`` gives
     it the sum of all replies as one.
 
     ``has_bounded_sums = True`` says that it can take part in ``privacy=gaussian``: replies are sums over samples, no

@@ -1,4 +1,9 @@
-"""Fixtures shared by the tests: the command line in this process, on tiny data, and the features of digits."""
+"""Fixtures shared by the tests: the command line in this process, on tiny data, and the features of digits.
+
+The process that deals tests out to workers imports this too, and they wait for it: torch is imported where it is used.
+"""
+
+from __future__ import annotations
 
 import contextlib
 import gc
@@ -12,22 +17,25 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 import started
-import torch
 
 from fcl_bench.__main__ import main
-from fcl_bench.federation import Federation, Participation
-from fcl_bench.learning import beginning, learn
-from fcl_bench.stream import Stream, make_stream
-from fcl_bench.traffic import Exchange
-from fcl_bench.transport import Transport
-from fcl_bench.transport.in_process import InProcess
+
+if TYPE_CHECKING:
+    import torch
+
+    from fcl_bench.federation import Participation
+    from fcl_bench.stream import Stream
+    from fcl_bench.traffic import Exchange
+    from fcl_bench.transport import Transport
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # the cores are busy: more threads would wait for each other
+    import torch
+
     torch.set_num_threads(1)
     os.environ["OMP_NUM_THREADS"] = "1"  # of processes that tests start
 
@@ -81,7 +89,7 @@ class Outcome:
         """The lines of ``exchanges.jsonl``."""
         return [json.loads(line) for line in (self.folder / "exchanges.jsonl").read_text().splitlines()]
 
-    def kept(self, place: Path) -> "Outcome":
+    def kept(self, place: Path) -> Outcome:
         """The same with a copy of its folder, which later runs do not change."""
         return replace(self, out=f"record: {shutil.copytree(self.folder, place)}")
 
@@ -179,6 +187,11 @@ def course(
     transport: Transport | None = None,
 ) -> Course:
     """Teach a method a stream."""
+    from fcl_bench.federation import Federation, Participation
+    from fcl_bench.learning import beginning, learn
+    from fcl_bench.stream import make_stream
+    from fcl_bench.transport.in_process import InProcess
+
     stream = make_stream(labels, labels, temporal, spatial, SEED)
     done = Course(stream, [], [], [])
     transport, who = transport or InProcess(), who or Participation()
@@ -194,8 +207,10 @@ def course(
 
 @pytest.fixture(scope="session")
 def cache_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A feature cache that all tests share."""
-    return tmp_path_factory.mktemp("cache")
+    """A feature cache that all tests share, those of other workers too: what one has computed, the others find."""
+    if "PYTEST_XDIST_WORKER" not in os.environ:
+        return tmp_path_factory.mktemp("cache")
+    return tmp_path_factory.getbasetemp().parent / "cache"
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 import atexit
 import os
 import runpy
+import signal
 import subprocess
 import sys
 import tempfile
@@ -39,6 +40,7 @@ def _run(folder: Path, environment: dict[str, str], out: Path, err: Path, module
     for descriptor, name, path in ((1, "stdout", out), (2, "stderr", err)):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
         setattr(sys, name, open(descriptor, "w", buffering=1, closefd=False))  # noqa: SIM115
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore Ctrl-C
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -135,7 +135,8 @@ def check_learns(sandbox: Sandbox) -> None:
 def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
     """For ``exemplar_free`` methods: no training sample is sent or stored."""
     if facts(sandbox.method())["exemplar_free"]:
-        kept = sandbox.run(sandbox.evenly_dealt(tasks=2)).kept  # a sum over several samples shows none of them
+        stream = sandbox.evenly_dealt(tasks=2)  # a sum over several samples shows none of them
+        kept = sandbox.run(stream, recorded=True).kept
         for path, leaf in leaves(tuple(decode(original) for original, _ in kept), "sent or stored"):
             assert not sandbox.holds_samples(leaf), f"an exemplar-free method lets a training sample out, in {path}"
 

@@ -41,7 +41,7 @@ class SandboxRun:
     state: Any
     scores: Tensor  # of the final classifier on the test inputs
     states: int  # how many were handed out
-    kept: list[tuple[bytes, Any]]  # what was sent, answered, stored or handed out: as bytes then, and the object now
+    kept: list[tuple[bytes, Any]]  # if recorded, what was sent, answered, stored or handed out: as bytes then, and now
 
 
 class Sandbox:
@@ -71,7 +71,7 @@ class Sandbox:
     @cached_property
     def plain(self) -> SandboxRun:
         """The usual run, which several checks look at."""
-        return self.run()
+        return self.run(recorded=True)
 
     def run(
         self,
@@ -79,14 +79,15 @@ class Sandbox:
         transport: Transport | None = None,
         participation: Participation | None = None,
         interrupted: Literal["never", "tasks", "states"] = "never",
+        recorded: bool = False,
         privacy: Privacy = PLAIN,
     ) -> SandboxRun:
         """Learn a stream.
 
         A run that is ``interrupted`` after every task, or after every state, goes on through bytes with a fresh method
-        and fresh clients that remember what they kept.
+        and fresh clients that remember what they kept. What passes is kept if it is to be ``recorded``.
         """
-        watch = RecordingTransport(transport or InProcess())
+        watch = RecordingTransport(transport or InProcess(), recorded)
         stream = stream or self.stream
         who = participation or Participation()
         method = self.method()
@@ -166,16 +167,18 @@ class Sandbox:
 
 @dataclass
 class RecordingTransport:
-    """A transport that remembers everything that passes through another one."""
+    """A transport that can remember everything that passes through another one."""
 
     inner: Transport
+    recorded: bool
 
     def __post_init__(self) -> None:
         self.kept: list[tuple[bytes, Any]] = []
 
     def keep(self, value: Any) -> None:
-        """Remember a value as it is now."""
-        self.kept.append((encode(value), value))
+        """Remember a value as it is now, if anything is to be remembered."""
+        if self.recorded:
+            self.kept.append((encode(value), value))
 
     def open(self, site: Callable[[], Site]) -> None:
         """See :class:`fcl_bench.transport.Transport`."""

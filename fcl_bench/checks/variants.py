@@ -1,9 +1,11 @@
 """The methods of the configuration as the contract checks them: each choice of their settings, with short training."""
 
+import copy
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, Literal, get_args, get_origin
 
+from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.utils import get_class
 from omegaconf import DictConfig, OmegaConf
 
@@ -12,19 +14,27 @@ from fcl_bench.checks.rules import (
     CHECKS,
     Check,
     check_classifier,
+    check_continues_from_a_checkpoint,
     check_import_has_no_side_effects,
     check_learns,
+    check_repeats_itself,
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
 )
 from fcl_bench.checks.sandbox import Sandbox, little_stages, little_transformer
 from fcl_bench.config.compose import Maker, composed, parameters
+from fcl_bench.config.compose import check as check_config
 from fcl_bench.errors import ConfigError
 from fcl_bench.method import facts
 
 Words = tuple[str, ...]  # overrides, of which the first is method=NAME
 SHORT = {"rounds": 3, "epochs": 4, "lr": 0.1}  # enough to learn, and for some rounds to be without some clients
 BRIEF = {"rounds": 2, "epochs": 2}  # enough for every other rule
+LENGTHS: dict[str, dict[str, Any]] = {  # what differs from SHORT
+    "short": {},
+    "starved": {"epochs": 2},  # enough for a variant to meet clients that are absent or have nothing
+    "brief": BRIEF,
+}
 TRACKS: dict[str, dict[str, Any]] = {
     "frozen": {},
     "frozen_convolutions": {"network": little_stages},
@@ -37,18 +47,39 @@ SHARED_SETTING = (  # what a setting of federated averaging, which is tested by 
     check_survives_few_clients_and_little_data,
     check_classifier,
 )
+IMPLIED = (  # by the rule over the wire, which compares two runs, and by the one within tasks, which stops between them
+    check_repeats_itself,
+    check_continues_from_a_checkpoint,
+)
 
 
 @cache
+def _configuration(*words: str) -> DictConfig:
+    return composed(*words)
+
+
 def method_node(*words: str) -> DictConfig:
     """The settings of a method, to look at but not to change."""
-    return composed(*words).method
+    return _configuration(*words).method
 
 
 @cache
 def configured(*words: str) -> Maker:
     """The method of a configuration, as in ``configured("method=afcl")``; if it has rounds, a few short ones."""
-    node = method_node(*words)
+    return _short(method_node(*words))
+
+
+@cache
+def _variant(words: Words) -> Maker:
+    """The same for one of :func:`variants`: to change a setting takes no new composition."""
+    config = copy.deepcopy(_configuration(words[0]))
+    for override in OverridesParser.create().parse_overrides(list(words[1:])):
+        OmegaConf.update(config, override.key_or_group, override.value())
+    check_config(config)
+    return _short(config.method)
+
+
+def _short(node: DictConfig) -> Maker:
     settings: Any = OmegaConf.to_container(node, resolve=True)
     return Maker(settings | short_settings(node))
 
@@ -61,13 +92,21 @@ def short_settings(node: DictConfig) -> dict[str, Any]:
 
 def sandbox(words: Words, track: str, check: Check | None = None) -> Sandbox:
     """The place where a check of a variant on a track runs; those that do not need ``SHORT`` share a plain run."""
-    return _sandbox(words, track, brief=check not in (check_learns, check_survives_few_clients_and_little_data))
+    return _sandbox(words, track, _length(words, check))
+
+
+def _length(words: Words, check: Check | None) -> str:
+    if check is check_learns:
+        return "short"
+    if check is check_survives_few_clients_and_little_data:
+        return "starved" if len(words) > 1 else "short"
+    return "brief"
 
 
 @cache
-def _sandbox(words: Words, track: str, brief: bool) -> Sandbox:
-    settings = configured(*words).settings
-    fewer = {key: value for key, value in BRIEF.items() if brief and key in settings}
+def _sandbox(words: Words, track: str, length: str) -> Sandbox:
+    settings = _variant(words).settings
+    fewer = {key: value for key, value in LENGTHS[length].items() if key in settings}
     return Sandbox(Maker(settings | fewer), **TRACKS[track])
 
 
@@ -108,9 +147,8 @@ def frozen_track(words: Words) -> str:
 def checks_of(words: Words) -> Iterator[tuple[str, Check]]:
     """The tracks on which a method runs, and the checks there; a variant meets those that its choice can matter to."""
     if len(words) > 1:
-        setting = words[1].partition("=")[0].removeprefix("method.")
         track = frozen_track(words)
-        for check in SHARED_SETTING if setting in Training.__annotations__ else CHECKS:
+        for check in _checks_of_variant(words):
             yield track, check
         return
     for check in (*CHECKS, check_import_has_no_side_effects):
@@ -118,3 +156,12 @@ def checks_of(words: Words) -> Iterator[tuple[str, Check]]:
     if not facts(sandbox(words, "frozen").method())["needs_frozen_backbone"]:
         for check in CHECKS:
             yield "end_to_end", check
+
+
+def _checks_of_variant(words: Words) -> tuple[Check, ...]:
+    setting = words[1].partition("=")[0].removeprefix("method.")
+    if setting in Training.__annotations__:
+        return SHARED_SETTING
+    method = sandbox(words[:1], "frozen").method()
+    implied = IMPLIED if getattr(method, "resumes_within_tasks", False) else IMPLIED[:1]
+    return tuple(check for check in CHECKS if check not in implied)

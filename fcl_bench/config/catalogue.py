@@ -1,7 +1,9 @@
 """The choices of every configuration group, read from the YAML files alone: nothing heavy is imported."""
 
+import sys
 import warnings
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from importlib.resources import files
@@ -27,8 +29,13 @@ GROUPS = (
 
 def packages() -> list[str]:
     """Packages that hold configuration: ours, and those that installed third parties announce by an entry point."""
-    announced = [point.value for point in entry_points(group="fcl_bench.configs")]
-    return ["fcl_bench.configs", *filter(_can_be_imported, announced)]
+    return ["fcl_bench.configs", *filter(_can_be_imported, _announced(tuple(sys.path)))]
+
+
+@cache
+def _announced(path: tuple[str, ...]) -> tuple[str, ...]:
+    """What is announced on Python's ``path``, where it takes long to look."""
+    return tuple(point.value for point in entry_points(group="fcl_bench.configs"))
 
 
 def _can_be_imported(package: str) -> bool:

@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -228,14 +229,28 @@ def _fitting(value: Any, annotation: Any, path: str) -> Any:
         return value
     if OmegaConf.is_config(value):
         value = OmegaConf.to_container(value)
-    try:
-        adapter = TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
-    except Exception:  # an annotation pydantic has no schema for says nothing about plain values
+    adapter = _adapter(annotation)
+    if adapter is None:  # the annotation says nothing about plain values
         return value
     try:
         return adapter.validate_json(json.dumps(value), strict=True)  # as JSON: strict, but a path may be a string
     except ValidationError as error:
         raise ConfigError(f"Expected {path} to be {_wanted(error, value)}, but got {value!r}.") from None
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    """What reads plain values as this type; None for an annotation that pydantic has no schema for."""
+    for make in (_kept_adapter, _new_adapter):  # the first needs annotations that have a hash
+        with suppress(Exception):
+            return make(annotation)
+    return None
+
+
+def _new_adapter(annotation: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(annotation, config=ConfigDict(arbitrary_types_allowed=True))
+
+
+_kept_adapter = cache(_new_adapter)
 
 
 def _wanted(error: ValidationError, value: Any) -> str:

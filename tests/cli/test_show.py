@@ -70,7 +70,10 @@ def test_settings_may_follow_and_change_what_is_shown() -> None:
     [
         (["fientune"], "There is no method 'fientune'; choose from: finetune, "),
         (["method=afcl"], "There is no method 'method=afcl'; choose from: "),
-        (["afcl", "method.gama=1"], "There is no setting 'method.gama'; method has: gamma, form, name."),
+        (
+            ["afcl", "method.gama=1"],
+            "There is no setting 'method.gama'; method has: gamma, arithmetic, bits, form, name.",
+        ),
         (["afcl", "method.form=a"], "Expected method.form to be one of recursive, statistics, but got 'a'."),
     ],
 )

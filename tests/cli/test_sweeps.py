@@ -161,7 +161,7 @@ def test_ctrl_c_tells_what_is_done_failed_and_left(
 def test_a_killed_sweep_goes_on_with_what_was_missing(
     tiny: Command, output_dir: Path, cache_dir: Path, tmp_path: Path
 ) -> None:
-    words = ("-m", "method=finetune", "method.rounds=40", "method.epochs=1", "seed=1,2,3")
+    words = ("-m", "method=finetune", "method.rounds=25", "method.epochs=1", "seed=1,2,3")
     assert tiny(*words, f"output_dir={tmp_path}/whole").code == 0
     arguments = [*TINY, f"output_dir={output_dir}", f"cache_dir={cache_dir}", *words]
     os.mkfifo(tmp_path / "out")

@@ -213,7 +213,8 @@ def test_the_paper_s_table_sweeps_over_its_methods_and_over_no_name_that_does_no
 
 def test_the_paper_s_table_is_a_sweep(tiny: Command) -> None:
     """With tiny data in place of the real ones; the sweep's other axes are shortened to one value each."""
-    few = ("budget.rounds=1", "budget.epochs=1", "stream.tasks=3", "partition.alpha=0.5", "seed=1")
+    data = ("dataset.classes=4", "dataset.train_size=40", "dataset.test_size=8", "partition.clients=2")
+    few = (*data, "budget.rounds=1", "budget.epochs=1", "stream.tasks=2", "partition.alpha=0.5", "seed=1")
     done = tiny("-m", "experiment=table1_cifar100", "budget=two_cores", "dataset=gaussian", "backbone=none", *few)
     assert done.code == 0, done.err
     records = [line for line in done.out.splitlines() if line.startswith("record: ")]

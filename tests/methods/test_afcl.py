@@ -1,6 +1,7 @@
 """AFCL against joint ridge regression, computed here by numpy and by scikit-learn from the pooled data."""
 
 import warnings
+from itertools import product
 from types import SimpleNamespace
 
 import numpy as np
@@ -57,8 +58,7 @@ def assert_equals_joint(stream, state, method, gamma=1.0):
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
-@pytest.mark.parametrize("clients", [1, 5, 100])
-@pytest.mark.parametrize("alpha", [0.05, 0.1, 1, 100])
+@pytest.mark.parametrize(("clients", "alpha"), [*product([1, 5], [0.05, 0.1, 1, 100]), (100, 0.05), (100, 100)])
 @pytest.mark.parametrize("tasks", [1, 5, 10])
 def test_the_weights_are_those_of_joint_ridge_regression(tasks, alpha, clients, form):
     assert_equals_joint(*learned(tasks, alpha, clients, form=form))
@@ -78,7 +78,7 @@ def scenario(digits_run, cache_dir):
 
 
 @pytest.mark.parametrize("form", ["statistics", "recursive"])
-@pytest.mark.parametrize(("tasks", "clients"), [(1, 100), (5, 5), (10, 5)])
+@pytest.mark.parametrize(("tasks", "clients"), [(1, 25), (5, 5)])
 def test_also_on_the_1280_features_of_the_default_backbone(scenario, tasks, clients, form):
     labels = scenario.dataset.train.labels
     stream, state, method = learned(tasks, clients=clients, features=scenario.train.tensor, labels=labels, form=form)
@@ -109,7 +109,7 @@ def test_losing_clients_without_data_changes_nothing(form):
 
             return super().learn(state, task, SimpleNamespace(map=heard))
 
-    stream, state, method = learned(10, 0.05, clients=300, kind=WithoutIdle, form=form)
+    stream, state, method = learned(10, 0.05, clients=200, kind=WithoutIdle, form=form)
     assert len(lost) == (stream.sizes == 0).sum() > 0
     assert_equals_joint(stream, state, method)
 

@@ -176,7 +176,7 @@ def test_a_checkpoint_is_safetensors_and_json(afcl_run: Outcome) -> None:
         shapes = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
     assert "fcl_bench.run" not in json.dumps(structure)  # no class of the harness, so those may move
     assert (3, 60) in shapes  # predictions
-    assert (16, 6) in shapes  # AFCL's weights
+    assert (6, 16) in shapes  # AFCL's sums of features by class
 
 
 def test_a_finished_run_is_shown_and_not_repeated_unless_asked(tiny: Command, tmp_path: Path) -> None:
