@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -18,6 +18,8 @@ SAMPLES = 3  # of each client that are left out
 
 class LeavesOneOut:
     """Every upload goes as it is, if no sample moves it by more than the method's ``sensitivity``."""
+
+    adds_noise: ClassVar[bool] = False
 
     def check(self, method: Any) -> None:
         """Every method with bounded sums will do."""

@@ -7,7 +7,7 @@ enough.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from fcl_bench.client import Client
 
@@ -43,6 +43,8 @@ class Ask(Protocol):
 class Privacy(Protocol):
     """One choice, at clients and at the server."""
 
+    adds_noise: ClassVar[bool]  # so that no method is exact
+
     def check(self, method: Any) -> None:
         """Raise a :class:`fcl_bench.ConfigError` for a method whose replies cannot be treated in this way."""
         ...
@@ -67,6 +69,7 @@ class PlainUploads:
     """Every upload, as it is."""
 
     name: str
+    adds_noise: ClassVar[bool] = False
 
     def check(self, method: Any) -> None:
         """Every method will do."""

@@ -13,7 +13,7 @@ precision is not covered by the proof.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -34,6 +34,7 @@ class Gaussian:
     delta: Annotated[float, Field(gt=0, lt=1)]
     clip: Annotated[float, Finite]
     arithmetic: Literal["float64"]
+    adds_noise: ClassVar[bool] = True
 
     def check(self, method: Any) -> None:
         """See :class:`fcl_bench.privacy.Privacy`."""

@@ -22,7 +22,7 @@ Keys come from the operating system's randomness. That changes no result: masks 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt
@@ -54,6 +54,7 @@ class SecureSum:
     name: str
     neighbours: PositiveInt
     colluding: NonNegativeInt
+    adds_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.neighbours % 2:

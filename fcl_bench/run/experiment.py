@@ -44,7 +44,9 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
     config = scenario.config
     method = scenario.method()
     logger = build(config.logger)
-    checkpoint = record.restore(first_checkpoint(beginning(method), len(scenario.test)), facts(method))
+    declared = facts(method)
+    declared["exact"] &= not build(config.privacy).adds_noise
+    checkpoint = record.restore(first_checkpoint(beginning(method), len(scenario.test)), declared)
     with closing(build(config.transport)) as transport, logger.opened(record.folder) as log:
         federation = scenario.federation(transport, observer.answered, record.log_exchange)
         federation.restore(checkpoint.memories)

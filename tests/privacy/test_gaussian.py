@@ -113,6 +113,7 @@ def test_forms_of_afcl_agree_on_projected_features(tiny):
 def test_a_record_has_the_budget(tiny):
     result = tiny("method=afcl", "privacy=gaussian", "privacy.epsilon=4").result
     assert result["privacy"]["noise_multiplier"] == pytest.approx(1.08, abs=0.005)
+    assert not result["facts"]["exact"]
     assert {"epsilon": 4.0, "delta": 1e-5, "clip": 1.0}.items() <= result["privacy"].items()
 
 
