@@ -4,7 +4,7 @@ The harness decides who takes part in an exchange. What it costs is counted in :
 and seeded in :mod:`fcl_bench.transport.site`.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Annotated, Any, Literal, TypeVar, overload
@@ -15,6 +15,7 @@ from pydantic import Field
 
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.revealed import samples_revealed
 from fcl_bench.seeds import generator
 from fcl_bench.stream import Stream, Task
 from fcl_bench.traffic import Exchange, size
@@ -122,9 +123,16 @@ class Clients:
         for answer in federation.transport.map(call, answering.tolist()):
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
+            exchange.revealed(self._revealed(answer.reply, [answer.client]))
             federation.stored[answer.client] = answer.stored
             federation.on_answer(exchange)
             yield answer.reply
+
+    def _revealed(self, reply: Any, clients: Sequence[int]) -> int | None:
+        """How many samples of these clients can be read off what they have sent; None where it is not measured."""
+        ability = getattr(self._method, "class_sums", None)
+        found = ability(reply) if ability else None
+        return None if found is None else samples_revealed(found, self._federation.held(self.task.index, clients))
 
     def _timed(self, replies: Iterator[Any]) -> Iterator[Any]:
         while True:
@@ -160,6 +168,12 @@ class Federation:
         public = self._public(task, future=getattr(method, "sees_future_classes", False))
         present = replace(task, yielded=yielded, public=public)
         return Clients(self, method, present, exchanges)
+
+    def held(self, task: int, clients: Sequence[int]) -> ClientData:
+        """The samples of some clients in a task."""
+        shares = [self.stream.indices(task, client) for client in clients]
+        indices = torch.from_numpy(np.concatenate(shares))
+        return ClientData(self.inputs, indices, self._numbers[indices])
 
     def memories(self) -> Memories:
         """What clients keep, by client."""

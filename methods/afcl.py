@@ -15,7 +15,10 @@ number of classes goes down. ``bits: null`` means 7 where the backbone knows the
 held-out training samples, seed 0, 7 bits have 63.07 % of CIFAR-100 where float64 has 63.02 %, and 86.11 % of digits,
 as float64 has (``python -m benchmarks.bits``). With 7 bits products are the quickest and uploads have half of the size;
 a backbone of unknown range may have features so small that they need the 16. ``recursive`` is always in float64, as
-the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
+the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out. The paper
+says that uploads cannot be used to infer a client's data; but the column of F_k^T Y_k of a class with one sample is that
+sample. ``min_count`` above 1 holds samples back at the client until it has so many of their class, so the result is no
+longer exact, and clients store samples.
 """
 
 import warnings
@@ -25,12 +28,13 @@ from functools import reduce
 from typing import Annotated, Any, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import one_hot, pad
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     ClientData,
     Clients,
@@ -42,8 +46,11 @@ from fcl_bench import (
     UserError,
     arithmetic_of,
     linalg,
+    released,
     threads_for,
 )
+
+ROUNDING = 2**-45  # of R_k W_k, in units of the product of their norms: generous, as no sum comes so near to a sample
 
 
 @dataclass(frozen=True)
@@ -81,8 +88,6 @@ class Knowledge:
 class AFCL:
     """``gamma`` is the ridge regulariser; both forms give the same weights."""
 
-    exact = True
-    exemplar_free = True
     needs_frozen_backbone = True
 
     def __init__(
@@ -92,7 +97,11 @@ class AFCL:
         form: Literal["statistics", "recursive"],
         arithmetic: Numbers,
         bits: Annotated[int, Field(ge=2, le=17)] | None,
+        min_count: PositiveInt,
     ):
+        self.exact = min_count == 1
+        self.exemplar_free = min_count == 1
+        self.min_count = min_count
         self.features = backbone.features
         self.gamma = gamma
         self.form = form
@@ -120,30 +129,30 @@ class AFCL:
 
     def summarise(self, client: Client, classes: int | None = None) -> Moments:
         """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""
-        registered = client.registration.registered + len(client.registration.new)
-        return self.sums.moments(client.data, self.features, classes or registered)
+        return self.sums.moments(released(client, self.min_count), self.features, classes or registered(client))
 
     def solve(self, client: Client) -> Solution:
         """At the client, by (5) to (7): R_k = F_k^T F_k + gamma I, and W_k = R_k^-1 F_k^T Y_k in two parts."""
-        gram, cross = self.sums.system(self.summarise(client))
+        data = released(client, self.min_count)
+        gram, cross = self.sums.system(self.sums.moments(data, self.features, registered(client)))
         with threads_for(self.features**2):
             gram.diagonal().add_(self.gamma)
-            if self.gamma > 0 and len(client.data) < self.features:
-                weights = self.solve_few(client, classes=cross.shape[1])
+            if self.gamma > 0 and len(data) < self.features:
+                weights = self.solve_few(data, classes=cross.shape[1])
             else:
                 weights = linalg.solve_regular(gram, cross)
         if weights is None:
             raise UserError(
                 "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
-                f"gamma={self.gamma:g} that of client {client.id} ({len(client.data)} samples, {self.features} "
+                f"gamma={self.gamma:g} that of client {client.id} ({len(data)} samples, {self.features} "
                 "features) is singular: raise method.gamma, or set method.form=statistics."
             )
         known = client.registration.registered
         return Solution(gram, weights[:, :known], weights[:, known:])
 
-    def solve_few(self, client: Client, classes: int) -> Tensor | None:
+    def solve_few(self, data: ClientData, classes: int) -> Tensor | None:
         """The same W_k from a smaller system: F_k^T (F_k F_k^T + gamma I)^-1 Y_k; None where that is singular."""
-        inputs, labels = client.data.tensors
+        inputs, labels = data.tensors
         rows = inputs.double()
         if len(rows) == 0:
             return rows.new_zeros(self.features, classes)
@@ -161,6 +170,14 @@ class AFCL:
             gram.diagonal().sub_(state.clients * self.gamma)
             cross = state.gram @ state.matrix
         return Scores(linalg.ridge(gram, cross, self.gamma)).eval()
+
+    def class_sums(self, reply: Moments | Solution) -> ClassSums:
+        """F_k^T Y_k, which the paper's upload has too, by (6): it is R_k W_k."""
+        if isinstance(reply, Moments):
+            return self.sums.in_unit_of_features(reply.cross)
+        weights = torch.cat([reply.known, reply.new], dim=1)
+        rounding = ROUNDING * float(reply.gram.norm() * weights.norm())
+        return ClassSums((reply.gram @ weights).T, rounding)
 
     def evidence(self, state: Moments | Knowledge) -> Evidence:
         """The sums that the weights follow from."""
@@ -183,6 +200,11 @@ def warn_of_clipping(state: Moments) -> None:
             "set a larger backbone.feature_range.",
             stacklevel=2,
         )
+
+
+def registered(client: Client) -> int:
+    """How many classes are registered once this client has declared its own."""
+    return client.registration.registered + len(client.registration.new)
 
 
 def widened(matrix: Tensor, classes: int) -> Tensor:

@@ -76,7 +76,7 @@ def check_exact_methods_do_not_see_clients(sandbox: Sandbox) -> None:
 def check_survives_few_clients_and_little_data(sandbox: Sandbox) -> None:
     """Clients with one sample or none, half of the clients absent, and clients that never answer."""
     half = Participation(participation=0.5, dropout=0.3)
-    for outcome in (sandbox.run(stream=sandbox.with_starved_clients()), sandbox.run(participation=half)):
+    for outcome in (sandbox.starved, sandbox.run(participation=half)):
         for path, leaf in leaves(outcome.state, "the state"):
             finite = not torch.is_tensor(leaf) or leaf.isfinite().all()
             assert finite, f"{path} is not finite with few clients or little data"
@@ -131,11 +131,28 @@ def check_learns(sandbox: Sandbox) -> None:
 
 
 def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
-    """For ``exemplar_free`` methods: no training sample is sent or stored."""
+    """For ``exemplar_free`` methods: where clients have many samples of a class, none is sent or stored."""
     if facts(sandbox.method())["exemplar_free"]:
         kept = sandbox.run(sandbox.evenly_dealt(tasks=2)).kept  # a sum over several samples shows none of them
         for path, leaf in leaves(tuple(decode(original) for original, _ in kept), "sent or stored"):
             assert not sandbox.holds_samples(leaf), f"an exemplar-free method lets a training sample out, in {path}"
+
+
+def check_exemplar_free_methods_tell_what_they_reveal(sandbox: Sandbox) -> None:
+    """For ``exemplar_free`` methods: where a client has one sample of a class, ``class_sums`` tells those in replies.
+
+    As the harness has counted them: at least as many as lie in the replies of an exchange, in any of their tensors, to
+    the bit or rounded.
+    """
+    if facts(sandbox.method())["exemplar_free"]:
+        run = sandbox.starved
+        for exchange, replies in zip(run.exchanges, run.replies, strict=True):
+            there = sum(_samples_in(reply, sandbox) for reply in replies)
+            told = exchange.samples_revealed or 0
+            assert there <= told, (
+                f"{there} training samples lie in the replies of {exchange.function}, but class_sums tells {told} of "
+                "them: it must give all sums of samples of a class that a reply has"
+            )
 
 
 def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
@@ -162,6 +179,7 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_resumes_within_tasks,
     check_learns,
     check_exemplar_free_methods_keep_no_samples,
+    check_exemplar_free_methods_tell_what_they_reveal,
 )
 
 
@@ -226,6 +244,14 @@ def _two_processes() -> Transport:
     processes = Processes(workers=2)
     atexit.register(processes.close)
     return processes
+
+
+def _samples_in(reply: Any, sandbox: Sandbox) -> int:
+    """How many training samples lie in a reply."""
+    found: set[int] = set()
+    for _, leaf in leaves(reply):
+        found |= sandbox.samples_in(leaf) | sandbox.rounded_samples_in(leaf)
+    return len(found)
 
 
 def _scores(classifier: torch.nn.Module, sandbox: Sandbox) -> torch.Tensor:

@@ -12,6 +12,7 @@ from fcl_bench.checks.rules import (
     CHECKS,
     Check,
     check_classifier,
+    check_exemplar_free_methods_tell_what_they_reveal,
     check_import_has_no_side_effects,
     check_learns,
     check_runs_over_the_wire,
@@ -32,6 +33,11 @@ TRACKS: dict[str, dict[str, Any]] = {
     "end_to_end": {"trainable": True},
 }
 FROZEN = ("frozen", "frozen_convolutions", "frozen_transformer")
+LONGER = (  # checks that need ``SHORT``; of the last two one needs it, and they share their run
+    check_learns,
+    check_survives_few_clients_and_little_data,
+    check_exemplar_free_methods_tell_what_they_reveal,
+)
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
@@ -61,7 +67,7 @@ def short_settings(node: DictConfig) -> dict[str, Any]:
 
 def sandbox(words: Words, track: str, check: Check | None = None) -> Sandbox:
     """The place where a check of a variant on a track runs; those that do not need ``SHORT`` share a plain run."""
-    return _sandbox(words, track, brief=check not in (check_learns, check_survives_few_clients_and_little_data))
+    return _sandbox(words, track, brief=check not in LONGER)
 
 
 @cache

@@ -26,6 +26,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.distil": "known",  # of fedlwf
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
+    "method.min_count": 1,  # of afcl and fedncm
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
     "stream.reserved": 0,
