@@ -131,7 +131,7 @@ class Clients:
     def _revealed(self, reply: Any, clients: Sequence[int]) -> int | None:
         """How many samples of these clients can be read off what they have sent; None where it is not measured."""
         ability = getattr(self._method, "class_sums", None)
-        found = ability(reply) if ability else None
+        found = ability(reply) if ability and reply is not None else None
         return None if found is None else samples_revealed(found, self._federation.held(self.task.index, clients))
 
     def _timed(self, replies: Iterator[Any]) -> Iterator[Any]:
