@@ -102,7 +102,7 @@ def picture(scenario: Scenario) -> Figure:
     nearest = cosines.topk(NEIGHBOURS)
     distances = (scenario.train.tensor.double() - found.features).abs().amax(dim=1)
     own = int(distances.argmin())
-    figure = Figure(figsize=(1.5 * (NEIGHBOURS + 1), 2.1), layout="constrained")
+    figure = Figure(figsize=(1.5 * (NEIGHBOURS + 1), 1.9), layout="constrained")
     panels = figure.subplots(1, NEIGHBOURS + 1)
     data = scenario.dataset
     pictures = [*data.train.read(np.array([own])), *data.test.read(nearest.indices.numpy())]

@@ -54,9 +54,9 @@ class Method(Protocol):
     Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
     a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (stores
     no samples and sends none as such; it does not say that nothing can be inferred from what is sent),
-    ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a federation must not show, so it is a
-    reference in a leaderboard and no competitor), ``sees_future_classes`` (``task.public`` has samples of all classes of
-    the data, also of those that no client has declared yet).
+    ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a federation must not show, so it is
+    a reference in a leaderboard and no competitor), ``sees_future_classes`` (``task.public`` has samples of all classes
+    of the data, also of those that no client has declared yet).
 
     ``takes_images = True`` says that a method with a frozen backbone runs it by itself, so clients may hold images.
     ``needs_public_samples = True`` says that it uses ``task.public``, so a stream that reserves no samples is refused.
@@ -73,9 +73,10 @@ class Method(Protocol):
 
     Three abilities are found by their presence. ``class_sums(reply)``: an :class:`fcl_bench.ClassSums`, what the server
     can compute from a reply about each class, or None for a reply that says nothing of the kind. The record then has
-    ``samples_revealed``. Methods that declare ``exemplar_free`` and send sums need it. ``other_classifiers(state)``: a dict of further classifiers by name. The
-    record has their accuracies too. ``personal_classifier(state, memory)``: a classifier for the client that keeps
-    ``memory``. It is scored on the test samples of the classes which that client has held.
+    ``samples_revealed``. Methods that declare ``exemplar_free`` and send sums need it. ``other_classifiers(state)``: a
+    dict of further classifiers by name. The record has their accuracies too. ``personal_classifier(state, memory)``: a
+    classifier for the client that keeps ``memory``. It is scored on the test samples of the classes which that client
+    has held.
     """
 
     def init(self) -> State:

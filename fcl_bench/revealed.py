@@ -6,7 +6,6 @@ them, and sums of one hide nothing.
 
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -29,6 +28,7 @@ class ClassSums:
 def samples_revealed(found: ClassSums, samples: ClientData) -> int:
     """How many of the samples behind an upload it reveals: each is compared with the sum of its own class.
 
+    >>> import torch
     >>> features = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     >>> samples = ClientData(features, torch.arange(3), torch.tensor([0, 1, 1]))
     >>> samples_revealed(ClassSums(torch.tensor([[1.0, 2.0], [8.0, 10.0]]), resolution=0.0), samples)

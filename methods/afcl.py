@@ -16,9 +16,9 @@ held-out training samples, seed 0, 7 bits have 63.07 % of CIFAR-100 where float6
 as float64 has (``python -m benchmarks.bits``). With 7 bits products are the quickest and uploads have half of the size;
 a backbone of unknown range may have features so small that they need the 16. ``recursive`` is always in float64, as
 the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out. The paper
-says that uploads cannot be used to infer a client's data; but the column of F_k^T Y_k of a class with one sample is that
-sample. ``min_count`` above 1 holds samples back at the client until it has so many of their class, so the result is no
-longer exact, and clients store samples.
+says that uploads cannot be used to infer a client's data; but where a client has one sample of a class, that column of
+F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at the client until it has so many of their class; then
+the result is not exact, and clients store samples.
 """
 
 import warnings

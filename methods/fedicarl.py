@@ -45,8 +45,7 @@ from fcl_bench import (
     outputs,
 )
 
-
-ROUNDING = 1e-12  # of a feature of length 1
+ROUNDING = 1e-12  # of a sum of one feature of length 1
 
 
 @dataclass(frozen=True)
@@ -211,7 +210,7 @@ class FediCaRL:
         return self.no_means(len(weights["head.bias"]))
 
     def class_sums(self, reply: Update | Means) -> ClassSums | None:
-        """The sums of exemplar features: of one exemplar, its direction. Of images, features say less than the image."""
+        """Where clients hold features: the sums of those of exemplars, which are the direction of one that is alone."""
         if not self.holds_features or not isinstance(reply, Means):
             return None
         return ClassSums(reply.totals, ROUNDING, normalised=True)

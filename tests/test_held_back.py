@@ -39,7 +39,9 @@ def piles_of(stream, min_count):
             if len(pile) >= min_count:
                 released += pile
                 held[cell] = []
-        after.append({client: sorted(s for (who, _), pile in held.items() if who == client for s in pile) for client, _ in held})
+        after.append(
+            {client: sorted(s for (who, _), pile in held.items() if who == client for s in pile) for client, _ in held}
+        )
     assert len(set(released)) == len(released)
     return released, after
 

@@ -165,7 +165,7 @@ class Sandbox:
         return set((gaps <= 1).nonzero()[:, 1].tolist())
 
     def _rows(self, leaf: Any) -> Tensor:
-        """The rows and columns of a tensor that are as long as a sample, (n, numbers of a sample); none of the others."""
+        """The rows and columns of a tensor, (n, numbers of a sample), if they are as long as a sample."""
         width = self.train[0].numel()
         if not isinstance(leaf, Tensor) or leaf.numel() % width or leaf.numel() == 0:
             return torch.zeros(0, width, dtype=torch.float64)
