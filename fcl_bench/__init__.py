@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from fcl_bench.evidence import Evidence
     from fcl_bench.federation import Client, Clients
     from fcl_bench.head import CosineToMeans, Head, Scores, grown
+    from fcl_bench.held_back import released
     from fcl_bench.local import Fit, shuffled
     from fcl_bench.losses import (
         CrossEntropy,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from fcl_bench.moments import Moments, Numbers, arithmetic_of, grid_for
     from fcl_bench.noisy_sums import Prepared, random_projection, restored, sensitivity, with_noise
     from fcl_bench.replay import Reservoir, Samples
+    from fcl_bench.revealed import ClassSums
     from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, masked_targets
     from fcl_bench.stream import Task
     from fcl_bench.threads import numbers_per_sample, threads_for
@@ -48,6 +50,7 @@ _NAMES = {
     "evidence": ("Evidence",),
     "federation": ("Client", "Clients"),
     "head": ("CosineToMeans", "Head", "Scores", "grown"),
+    "held_back": ("released",),
     "local": ("Fit", "shuffled"),
     "losses": (
         "CrossEntropy",
@@ -63,6 +66,7 @@ _NAMES = {
     "moments": ("Moments", "Numbers", "arithmetic_of", "grid_for"),
     "noisy_sums": ("Prepared", "random_projection", "restored", "sensitivity", "with_noise"),
     "replay": ("Reservoir", "Samples"),
+    "revealed": ("ClassSums",),
     "softmax": ("Scope", "columns_at_client", "columns_for_all", "masked_targets"),
     "stream": ("Task",),
     "threads": ("numbers_per_sample", "threads_for"),

@@ -17,6 +17,7 @@ from pydantic import Field
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
 from fcl_bench.privacy import PLAIN, REPLY, Participants, Privacy
+from fcl_bench.revealed import samples_revealed
 from fcl_bench.seeds import generator
 from fcl_bench.stream import Stream, Task
 from fcl_bench.traffic import Exchange, size
@@ -122,6 +123,7 @@ class Clients:
         exchange.asked = len(asked)
         ask = partial(self._ask, exchange, {})
         for received in federation.privacy.receive(ask, message, participants, exchange.exchange):
+            exchange.revealed(self._revealed(received.reply, received.clients))
             yield received.reply
 
     def _ask(
@@ -145,6 +147,12 @@ class Clients:
                 exchange.answered += 1
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
+
+    def _revealed(self, reply: Any, clients: Sequence[int]) -> int | None:
+        """How many samples of these clients can be read off what the server sees; None where it is not measured."""
+        ability = getattr(self._method, "class_sums", None)
+        found = ability(reply) if ability and reply is not None else None
+        return None if found is None else samples_revealed(found, self._federation.held(self.task.index, clients))
 
     def _timed(self, replies: Iterator[Any]) -> Iterator[Any]:
         while True:
@@ -181,6 +189,12 @@ class Federation:
         public = self._public(task, future=getattr(method, "sees_future_classes", False))
         present = replace(task, yielded=yielded, public=public)
         return Clients(self, method, present, exchanges)
+
+    def held(self, task: int, clients: Sequence[int]) -> ClientData:
+        """The samples of some clients in a task."""
+        shares = [self.stream.indices(task, client) for client in clients]
+        indices = torch.from_numpy(np.concatenate(shares))
+        return ClientData(self.inputs, indices, self._numbers[indices])
 
     def memories(self) -> Memories:
         """What clients keep, by client."""

@@ -1,6 +1,6 @@
 """The one learning loop: a method learns a stream task by task. Progress is a value, and learning goes on from it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields, replace
 from time import perf_counter
 from typing import Any
@@ -15,7 +15,10 @@ _END = object()
 
 @dataclass(frozen=True)
 class Costs:
-    """Traffic and time so far. Client seconds are work: several clients at once add up to more than the wall's."""
+    """Traffic, time and samples revealed so far.
+
+    Client seconds are work: several clients at once add up to more than the wall's. None is not measured.
+    """
 
     uplink_bytes: int = 0
     downlink_bytes: int = 0
@@ -23,10 +26,12 @@ class Costs:
     client_seconds: float = 0.0
     server_seconds: float = 0.0
     wall_seconds: float = 0.0
+    samples_revealed: int | None = None
+    revealing_uploads: int | None = None
 
     def __add__(self, other: "Costs") -> "Costs":
-        sums = {each.name: getattr(self, each.name) + getattr(other, each.name) for each in fields(self)}
-        return Costs(**sums)
+        names = [each.name for each in fields(self)]
+        return Costs(**{name: _sum([getattr(self, name), getattr(other, name)]) for name in names})
 
 
 @dataclass(frozen=True)
@@ -118,4 +123,12 @@ class _Meter:
             client_seconds=sum(exchange.client_seconds for exchange in exchanges),
             server_seconds=elapsed - (self.clients.seconds - self.behind_the_door),
             wall_seconds=elapsed,
+            samples_revealed=_sum(exchange.samples_revealed for exchange in exchanges),
+            revealing_uploads=_sum(exchange.revealing_uploads for exchange in exchanges),
         )
+
+
+def _sum(values: Iterable[Any]) -> Any:
+    """Of what was measured; None if nothing was."""
+    measured = [value for value in values if value is not None]
+    return sum(measured) if measured else None

@@ -30,6 +30,9 @@ A method may do one remote thing only: ask the clients to run one of its functio
         def classifier(self, state: Sums) -> nn.Module:
             return Scores(normalize(state.totals).T).eval()
 
+        def class_sums(self, reply: Sums) -> ClassSums:                 # what the server can read off a reply
+            return ClassSums(reply.totals, resolution=1e-12, normalised=True)
+
 With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
 """
 
@@ -49,10 +52,11 @@ class Method(Protocol):
     """Three functions, and hyper-parameters in the constructor. The object holds no progress: that is the state.
 
     Declared facts are optional class attributes, each ``False`` unless given; they select checks and become columns of
-    a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (no
-    training sample is sent or stored), ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a
-    federation must not show, so it is a reference in a leaderboard and no competitor), ``sees_future_classes``
-    (``task.public`` has samples of all classes of the data, also of those that no client has declared yet).
+    a leaderboard: ``exact`` (the result does not depend on how data are spread over clients), ``exemplar_free`` (stores
+    no samples and sends none as such; it does not say that nothing can be inferred from what is sent),
+    ``needs_frozen_backbone`` (refuses to train end to end), ``oracle`` (sees what a federation must not show, so it is
+    a reference in a leaderboard and no competitor), ``sees_future_classes`` (``task.public`` has samples of all classes
+    of the data, also of those that no client has declared yet).
 
     ``takes_images = True`` says that a method with a frozen backbone runs it by itself, so clients may hold images.
     ``needs_public_samples = True`` says that it uses ``task.public``, so a stream that reserves no samples is refused.
@@ -73,9 +77,12 @@ class Method(Protocol):
     the classifier has its weights, (features, classes), in the buffer ``weights``. ``joint(data, classes)`` is the
     state that one place with all these samples would have.
 
-    Two abilities are found by their presence. ``other_classifiers(state)``: a dict of further classifiers by name. The
-    record has their accuracies too. ``personal_classifier(state, memory)``: a classifier for the client that keeps
-    ``memory``. It is scored on the test samples of the classes which that client has held.
+    Three abilities are found by their presence. ``class_sums(reply)``: an :class:`fcl_bench.ClassSums`, what the server
+    can compute from a reply about each class, or None for a reply that says nothing of the kind. The record then has
+    ``samples_revealed``. Methods that declare ``exemplar_free`` and send sums need it. ``other_classifiers(state)``: a
+    dict of further classifiers by name. The record has their accuracies too. ``personal_classifier(state, memory)``: a
+    classifier for the client that keeps ``memory``. It is scored on the test samples of the classes which that client
+    has held.
     """
 
     def init(self) -> State:
@@ -91,7 +98,13 @@ class Method(Protocol):
         ...
 
 
-FACTS = ("exact", "exemplar_free", "needs_frozen_backbone", "oracle", "sees_future_classes")
+FACTS = {  # and what they mean, in short
+    "exact": "does not depend on how data are spread over clients",
+    "exemplar_free": "stores no samples; what uploads reveal is another question",
+    "needs_frozen_backbone": "refuses to train end to end",
+    "oracle": "sees what a federation must not show",
+    "sees_future_classes": "has samples of classes that no client has declared",
+}
 
 
 def other_classifiers(method: Any, state: State) -> Iterable[tuple[str, nn.Module]]:

@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from fcl_bench import linalg
 from fcl_bench.backbone import Backbone
+from fcl_bench.revealed import ClassSums
 from fcl_bench.threads import threads_for
 from fcl_bench.whole_numbers import Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
 
@@ -80,6 +81,10 @@ class Arithmetic(Protocol):
         """F^T F, (features, features), and F^T Y, (features, classes), in float64 and in the unit of features."""
         ...
 
+    def in_unit_of_features(self, sums: Tensor) -> ClassSums:
+        """Sums of :meth:`class_sums`, and how exactly they tell a feature."""
+        ...
+
 
 class InFloat64:
     """Sums are rounded: their last digits depend on the order of samples."""
@@ -131,6 +136,10 @@ class InFloat64:
     def system(self, moments: Moments) -> tuple[Tensor, Tensor]:
         """See :class:`Arithmetic`."""
         return linalg.whole(moments.gram, moments.cross.shape[1]), moments.cross.T
+
+    def in_unit_of_features(self, sums: Tensor) -> ClassSums:
+        """See :class:`Arithmetic`; the sum of one sample is not rounded."""
+        return ClassSums(sums, resolution=0.0)
 
 
 @dataclass(frozen=True)
@@ -198,6 +207,10 @@ class InWholeNumbers:
         """See :class:`Arithmetic`."""
         gram = linalg.whole(moments.gram, moments.cross.shape[1], torch.float64)
         return gram.mul_(self.grid.step**2), moments.cross.T.double() * self.grid.step
+
+    def in_unit_of_features(self, sums: Tensor) -> ClassSums:
+        """See :class:`Arithmetic`."""
+        return ClassSums(sums.double() * self.grid.step, self.grid.resolution)
 
     def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
         rows, clipped = self.grid.rounded(features)

@@ -12,19 +12,26 @@ import torch
 from torch import Tensor
 
 from fcl_bench import linalg
-from fcl_bench.moments import Batches, Moments
+from fcl_bench.client_data import ClientData
+from fcl_bench.moments import Moments
 
 
 @dataclass(frozen=True)
 class Prepared:
     """Samples whose features are multiplied by a ``projection``, then scaled down to a norm of at most ``clip``."""
 
-    samples: Batches
+    samples: ClientData
     projection: Tensor | None  # (features, dimensions)
     clip: float | None
 
     def __len__(self) -> int:
         return len(self.samples)
+
+    @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """All features and labels."""
+        inputs, labels = self.samples.tensors
+        return self._prepared(inputs), labels
 
     def batches(self, batch_size: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Features and labels."""

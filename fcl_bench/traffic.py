@@ -37,6 +37,8 @@ class Exchange:
     uplink_bytes: int = 0
     client_seconds: float = 0.0
     notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
+    samples_revealed: int | None = None  # that the server can read off the replies; None is not measured
+    revealing_uploads: int | None = None  # replies that reveal one or more
 
     def sent(self, message: Any, clients: int) -> None:
         """Enter what so many clients receive in a step."""
@@ -46,6 +48,12 @@ class Exchange:
         """Enter what one client sends in a step."""
         self.uplink_bytes += size(reply, f"the reply of {self.function}")
         self.client_seconds += seconds
+
+    def revealed(self, samples: int | None) -> None:
+        """Enter how many training samples one answer reveals; None where it is not measured."""
+        if samples is not None:
+            self.samples_revealed = (self.samples_revealed or 0) + samples
+            self.revealing_uploads = (self.revealing_uploads or 0) + (samples > 0)
 
     def noted(self, notes: dict[str, float], counts: dict[str, int]) -> None:
         """Enter the notes of one client; ``counts`` says how many clients have left each note."""

@@ -47,6 +47,11 @@ class Grid:
         return self.bound / self.largest
 
     @property
+    def resolution(self) -> float:
+        """The largest error of a rounded feature within the bound: half a step, and what float32 makes of x / step."""
+        return self.step * (0.5 + self.largest * 2**-23)
+
+    @property
     def most_samples(self) -> int:
         """Of so many samples, sums of products are exact in float64 too."""
         return EXACT // self.largest**2

@@ -16,6 +16,11 @@ held-out training samples, seed 0, 7 bits have 63.07 % of CIFAR-100 where float6
 as float64 has (``python -m benchmarks.bits``). With 7 bits products are the quickest and uploads have half of the size;
 a backbone of unknown range may have features so small that they need the 16. ``recursive`` is always in float64, as
 the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out.
+The paper says that uploads cannot be used to infer a client's data; but where a client has one sample of a class, that
+column of F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at the client until it has so many of their
+class; then the result is not exact, and clients store samples. With noise on uploads (``privacy=gaussian``), W is
+solved for the nearest system that is positive definite, and ``project`` multiplies features by a public random matrix
+to fewer dimensions, in which noise does less harm.
 """
 
 import warnings
@@ -31,6 +36,7 @@ from torch.nn.functional import one_hot, pad
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     ClientData,
     Clients,
@@ -45,11 +51,14 @@ from fcl_bench import (
     arithmetic_of,
     linalg,
     random_projection,
+    released,
     restored,
     sensitivity,
     threads_for,
     with_noise,
 )
+
+ROUNDING = 2**-45  # of products, in units of the norms in them: generous, as no sum comes so near to a sample
 
 
 @dataclass(frozen=True)
@@ -87,8 +96,6 @@ class Knowledge:
 class AFCL:
     """``gamma`` is the ridge regulariser; both forms give the same weights."""
 
-    exact = True
-    exemplar_free = True
     needs_frozen_backbone = True
 
     def __init__(
@@ -98,6 +105,7 @@ class AFCL:
         form: Literal["statistics", "recursive"],
         arithmetic: Numbers,
         bits: Annotated[int, Field(ge=2, le=17)] | None,
+        min_count: PositiveInt,
         project: PositiveInt | None,
     ):
         if project and form == "statistics" and arithmetic == "integer":
@@ -105,13 +113,16 @@ class AFCL:
                 f"Expected method.project={project} with method.arithmetic=float64, but got integer: projected "
                 "features have no range that is known before."
             )
+        self.exact = min_count == 1
+        self.exemplar_free = min_count == 1
+        self.min_count = min_count
         self.features = project or backbone.features
         self.projection = random_projection(backbone.features, project) if project else None
         self.gamma = gamma
         self.form = form
         self.sums = arithmetic_of(arithmetic if form == "statistics" else "float64", bits, backbone)
         self.adds_whole_numbers = form == "statistics" and arithmetic == "integer"
-        self.has_bounded_sums = form == "statistics" and arithmetic == "float64"
+        self.has_bounded_sums = form == "statistics" and arithmetic == "float64" and min_count == 1
 
     def init(self) -> Moments | Knowledge:
         """No classes, no knowledge."""
@@ -134,32 +145,35 @@ class AFCL:
 
     def summarise(self, client: Client, classes: int | None = None) -> Moments:
         """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""
-        registered = client.registration.registered + len(client.registration.new)
-        samples = Prepared(client.data, self.projection, client.clip)
-        return self.sums.moments(samples, self.features, classes or registered)
+        return self.sums.moments(self.uploaded(client), self.features, classes or registered(client))
+
+    def uploaded(self, client: Client) -> Prepared:
+        """At the client: the samples that go into its upload, as they go in."""
+        return Prepared(released(client, self.min_count), self.projection, client.clip)
 
     def solve(self, client: Client) -> Solution:
         """At the client, by (5) to (7): R_k = F_k^T F_k + gamma I, and W_k = R_k^-1 F_k^T Y_k in two parts."""
-        gram, cross = self.sums.system(self.summarise(client))
+        data = self.uploaded(client)
+        gram, cross = self.sums.system(self.sums.moments(data, self.features, registered(client)))
         with threads_for(self.features**2):
             gram.diagonal().add_(self.gamma)
-            if self.gamma > 0 and len(client.data) < self.features:
-                weights = self.solve_few(client, classes=cross.shape[1])
+            if self.gamma > 0 and len(data) < self.features:
+                weights = self.solve_few(data, classes=cross.shape[1])
             else:
                 weights = linalg.solve_regular(gram, cross)
         if weights is None:
             raise UserError(
                 "AFCL's recursive form needs an invertible Gram matrix at every client, but with "
-                f"gamma={self.gamma:g} that of client {client.id} ({len(client.data)} samples, {self.features} "
+                f"gamma={self.gamma:g} that of client {client.id} ({len(data)} samples, {self.features} "
                 "features) is singular: raise method.gamma, or set method.form=statistics."
             )
         known = client.registration.registered
         return Solution(gram, weights[:, :known], weights[:, known:])
 
-    def solve_few(self, client: Client, classes: int) -> Tensor | None:
+    def solve_few(self, data: Prepared, classes: int) -> Tensor | None:
         """The same W_k from a smaller system: F_k^T (F_k F_k^T + gamma I)^-1 Y_k; None where that is singular."""
-        inputs, labels = client.data.tensors
-        rows = inputs.double() if self.projection is None else inputs.double() @ self.projection
+        rows, labels = data.tensors
+        rows = rows.double()
         if len(rows) == 0:
             return rows.new_zeros(self.features, classes)
         kernel = rows @ rows.T
@@ -187,6 +201,17 @@ class AFCL:
         """The upload plus noise of this deviation on each number."""
         return with_noise(upload, deviation)
 
+    def class_sums(self, reply: Moments | Solution) -> ClassSums:
+        """F_k^T Y_k, which the paper's upload has too, by (6): it is R_k W_k."""
+        if isinstance(reply, Moments):
+            found = self.sums.in_unit_of_features(reply.cross)
+            if self.projection is None:
+                return found
+            return ClassSums(found.sums, ROUNDING * float(found.sums.norm()), projection=self.projection)
+        weights = torch.cat([reply.known, reply.new], dim=1)
+        rounding = ROUNDING * float(reply.gram.norm() * weights.norm())
+        return ClassSums((reply.gram @ weights).T, rounding, projection=self.projection)
+
     def evidence(self, state: Moments | Knowledge) -> Evidence:
         """The sums that the weights follow from."""
         if isinstance(state, Knowledge):
@@ -209,6 +234,11 @@ def warn_of_clipping(state: Moments) -> None:
             "set a larger backbone.feature_range.",
             stacklevel=2,
         )
+
+
+def registered(client: Client) -> int:
+    """How many classes are registered once this client has declared its own."""
+    return client.registration.registered + len(client.registration.new)
 
 
 def widened(matrix: Tensor, classes: int) -> Tensor:

@@ -30,6 +30,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     Clients,
     CosineToMeans,
@@ -43,6 +44,8 @@ from fcl_bench import (
     Update,
     outputs,
 )
+
+ROUNDING = 1e-12  # of a sum of one feature of length 1
 
 
 @dataclass(frozen=True)
@@ -109,6 +112,7 @@ class FediCaRL:
         self.share = share
         self.predict = "linear" if published else predict
         self.features = backbone.features
+        self.holds_features = len(backbone.inputs.shape) == 1
         self.averaging = FederatedAveraging(
             backbone,
             training,
@@ -204,6 +208,12 @@ class FediCaRL:
             past = client.memory.get("past")
             client.memory["past"] = past + new if past else new
         return self.no_means(len(weights["head.bias"]))
+
+    def class_sums(self, reply: Update | Means) -> ClassSums | None:
+        """Where clients hold features: the sums of those of exemplars, which are the direction of one that is alone."""
+        if not self.holds_features or not isinstance(reply, Means):
+            return None
+        return ClassSums(reply.totals, ROUNDING, normalised=True)
 
     def classifier(self, state: Global) -> nn.Module:
         """The one that ``predict`` names."""

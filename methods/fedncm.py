@@ -7,7 +7,9 @@ and tasks, divides, and normalises the means; an image gets the class whose mean
 features. Exact: the result does not depend on how samples are spread over clients or tasks.
 Deviates: the head is not fine-tuned afterwards (the paper's second stage); it is the control that shows what class
 means alone can do beside AFCL's second-order statistics. ``arithmetic: integer`` (default) rounds features to whole
-numbers as AFCL does, so that sums are exact; ``float64`` sums are rounded.
+numbers as AFCL does, so that sums are exact; ``float64`` sums are rounded. ``min_count`` above 1 holds samples back at
+the client until it has so many of their class: a sum over one sample is that sample. Then the result is no longer
+exact, and clients store samples.
 """
 
 from collections.abc import Iterator
@@ -18,12 +20,13 @@ from operator import add
 from typing import Annotated
 
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     ClientData,
     Clients,
@@ -33,6 +36,7 @@ from fcl_bench import (
     Prepared,
     Task,
     arithmetic_of,
+    released,
 )
 
 
@@ -52,15 +56,22 @@ class Sums:
 class FedNCM:
     """What there is to know are the class means."""
 
-    exact = True
-    exemplar_free = True
     needs_frozen_backbone = True
 
-    def __init__(self, backbone: Backbone, arithmetic: Numbers, bits: Annotated[int, Field(ge=2, le=17)] | None):
+    def __init__(
+        self,
+        backbone: Backbone,
+        arithmetic: Numbers,
+        bits: Annotated[int, Field(ge=2, le=17)] | None,
+        min_count: PositiveInt,
+    ):
+        self.exact = min_count == 1
+        self.exemplar_free = min_count == 1
+        self.min_count = min_count
         self.features = backbone.features
         self.arithmetic = arithmetic_of(arithmetic, bits, backbone)
         self.adds_whole_numbers = arithmetic == "integer"
-        self.has_bounded_sums = arithmetic == "float64"
+        self.has_bounded_sums = arithmetic == "float64" and min_count == 1
 
     def init(self) -> Sums:
         """No classes."""
@@ -82,7 +93,7 @@ class FedNCM:
 
     def summarise(self, client: Client, classes: int) -> Sums:
         """At the client: the sum of features and the number of samples of every class."""
-        return self.joint(client.data, classes, client.clip)
+        return self.joint(released(client, self.min_count), classes, client.clip)
 
     def joint(self, data: ClientData, classes: int, clip: float | None = None) -> Sums:
         """The sums over these samples; the same for one client and for all data in one place."""
@@ -103,6 +114,10 @@ class FedNCM:
     def classifier(self, state: Sums) -> nn.Module:
         """Cosine with the mean of each class."""
         return CosineToMeans(state.totals, state.counts).eval()
+
+    def class_sums(self, reply: Sums) -> ClassSums:
+        """All of the reply but the numbers of samples."""
+        return self.arithmetic.in_unit_of_features(reply.totals)
 
     def evidence(self, state: Sums) -> Evidence:
         """The sums that the means follow from."""

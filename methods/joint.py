@@ -18,6 +18,7 @@ from torch.nn.functional import one_hot
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     Clients,
     ConfigError,
@@ -99,6 +100,10 @@ class Joint:
     def hand_over(self, client: Client) -> tuple[int, Samples]:
         """At the client: everything, and whose it is."""
         return client.id, Samples(*client.data.tensors)
+
+    def class_sums(self, reply: tuple[int, Samples]) -> ClassSums:
+        """No sums: the samples themselves."""
+        return ClassSums(torch.zeros(0, 0), resolution=0.0, samples=len(reply[1]))
 
     def fitted(self, samples: tuple[Samples, ...], classes: int) -> StateDict:
         """The model of all these samples."""

@@ -49,6 +49,7 @@ from torch.optim import Adam, Optimizer
 
 from fcl_bench import (
     Backbone,
+    ClassSums,
     Client,
     Clients,
     ConfigError,
@@ -567,6 +568,15 @@ class TARGET:
     def report(self, client: Client) -> Moments:
         """At the client: the moments of the features it holds."""
         return moments_of(*client.data.tensors)
+
+    def class_sums(self, reply: Update | Moments) -> ClassSums | None:
+        """Those of the moments that clients report after the last round, on features."""
+        if isinstance(reply, Update):
+            return None
+        classes = int(reply.classes[-1]) + 1 if len(reply.classes) else 0  # they are ascending
+        sums = reply.totals.new_zeros(classes, reply.totals.shape[1])
+        sums[reply.classes] = reply.totals
+        return ClassSums(sums, resolution=0.0)
 
     def classifier(self, state: Global) -> nn.Module:
         """The global model."""

@@ -132,7 +132,8 @@ def assert_equal_runs(one: Outcome, two: Outcome) -> None:
     assert one.folder != two.folder
     for name in ("run_id", "matrix", "views", "traffic", "stream", "status"):
         assert one.result[name] == two.result[name]
-    for name in ACCURACY | {"uplink_bytes", "downlink_bytes", "exchanges", "stored_bytes"}:
+    revealed = {"samples_revealed", "revealing_uploads"}
+    for name in ACCURACY | revealed | {"uplink_bytes", "downlink_bytes", "exchanges", "stored_bytes"}:
         assert one.result["curves"][name] == two.result["curves"][name]
     np.testing.assert_array_equal(one.predictions, two.predictions)
     untimed = [[{**line, "client_seconds": 0} for line in run.exchanges] for run in (one, two)]

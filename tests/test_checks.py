@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 import fcl_bench.checks as contract
-from fcl_bench import Scores, check_method
+from fcl_bench import ClassSums, Scores, check_method
 from fcl_bench.checks import Sandbox, rules, run_check
 from fcl_bench.checks.sandbox import little_stages
 from fcl_bench.checks.variants import checks_of, variants
@@ -50,6 +50,9 @@ class NearestMean:
             totals.index_add_(0, labels, inputs.double())
             counts.index_add_(0, labels, torch.ones(len(labels), dtype=torch.float64))
         return Sums(totals, counts)
+
+    def class_sums(self, reply):
+        return ClassSums(reply.totals, resolution=0.0)
 
     def classifier(self, state):
         return Scores((state.totals / state.counts.clamp(min=1)[:, None]).T).eval()
@@ -207,6 +210,29 @@ class StoresASample(NearestMean):
         return super().summarise(client, classes)
 
 
+class HidesASample(NearestMean):
+    """Sends sums, and says that they tell nothing."""
+
+    def class_sums(self, reply):
+        return None
+
+
+class HidesARoundedSample(HidesASample):
+    """The same with sums of whole numbers."""
+
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums((sums.totals * 1000).round().int(), sums.counts)
+
+
+class HidesADirection(HidesASample):
+    """The same with sums of features of length 1."""
+
+    def summarise(self, client, classes):
+        sums = super().summarise(client, classes)
+        return Sums(torch.nn.functional.normalize(sums.totals), sums.counts)
+
+
 class DependsOnTheProcess(NearestMean):
     """Works as long as clients live with the server."""
 
@@ -253,6 +279,7 @@ class RemembersTheFirstState(NearestMean):
             yield Sums(state.totals * scale, state.counts)
 
 
+HIDDEN = r"^\d+ training samples lie in the replies of summarise, but class_sums tells 0 of them: it must give all sums"
 BROKEN = [
     (NoClassifier, rules.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
     (ListInState, rules.check_builds_and_starts_with_a_message, "but got list"),
@@ -303,6 +330,9 @@ BROKEN = [
         rules.check_bounded_sums_are_bounded,
         r"a sample moves the reply of summarise by 1\.41 with a clip of 0\.5, more than its sensitivity 1\.12",
     ),
+    (HidesASample, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),
+    (HidesARoundedSample, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),
+    (HidesADirection, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),
 ]
 
 

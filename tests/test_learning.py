@@ -92,6 +92,9 @@ def test_the_server_pays_for_its_own_work_only():
             time.sleep(0.01)
             return 1
 
+        def class_sums(self, reply):
+            time.sleep(0.02)
+
     slow = Slow(rounds=1, nap=0.05)
     busy = federation(slow, on_answer=lambda exchange: time.sleep(0.02), on_exchange=lambda exchange: time.sleep(0.1))
     costs = list(learn(slow, busy, beginning(slow)))[-1].costs
@@ -102,6 +105,13 @@ def test_the_server_pays_for_its_own_work_only():
 
 def test_costs_add_up():
     assert Costs(1, 2, 3, 0.5, 0.25, 1.0) + Costs(10, 20, 30, 1, 2, 3) == Costs(11, 22, 33, 1.5, 2.25, 4.0)
+
+
+def test_what_was_never_measured_stays_so_in_a_sum():
+    measured = Costs(samples_revealed=2, revealing_uploads=1)
+    assert (Costs() + Costs()).samples_revealed is None
+    assert Costs() + measured == measured + Costs() == measured
+    assert (measured + measured).samples_revealed == 4
 
 
 class NoYield(Counter):

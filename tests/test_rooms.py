@@ -9,7 +9,7 @@ from conftest import ROOT
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
     ("client_data", "files", "message", "new_processes", "seeds", "threads"),
-    ("traffic",),
+    ("revealed", "traffic"),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
     ("client",),
     ("privacy",),
@@ -17,7 +17,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("transport",),
     ("data", "federation"),
     ("aggregate", "evidence", "head", "learning", "linalg", "method", "replay", "softmax"),
-    ("whole_numbers",),
+    ("held_back", "whole_numbers"),
     ("moments",),
     ("noisy_sums",),
     ("local", "losses"),

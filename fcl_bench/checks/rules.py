@@ -78,7 +78,7 @@ def check_exact_methods_do_not_see_clients(sandbox: Sandbox) -> None:
 def check_survives_few_clients_and_little_data(sandbox: Sandbox) -> None:
     """Clients with one sample or none, half of the clients absent, and clients that never answer."""
     half = Participation(participation=0.5, dropout=0.3)
-    for outcome in (sandbox.run(stream=sandbox.with_starved_clients()), sandbox.run(participation=half)):
+    for outcome in (sandbox.starved, sandbox.run(participation=half)):
         for path, leaf in leaves(outcome.state, "the state"):
             finite = not torch.is_tensor(leaf) or leaf.isfinite().all()
             assert finite, f"{path} is not finite with few clients or little data"
@@ -133,7 +133,7 @@ def check_learns(sandbox: Sandbox) -> None:
 
 
 def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
-    """For ``exemplar_free`` methods: no training sample is sent or stored."""
+    """For ``exemplar_free`` methods: where clients have many samples of a class, none is sent or stored."""
     if facts(sandbox.method())["exemplar_free"]:
         stream = sandbox.evenly_dealt(tasks=2)  # a sum over several samples shows none of them
         kept = sandbox.run(stream, recorded=True).kept
@@ -152,6 +152,23 @@ def check_bounded_sums_are_bounded(sandbox: Sandbox) -> None:
     """For methods that declare ``has_bounded_sums``: one sample moves an upload by no more than ``sensitivity``."""
     if getattr(sandbox.method(), "has_bounded_sums", False):
         sandbox.run(privacy=LeavesOneOut())
+
+
+def check_exemplar_free_methods_tell_what_they_reveal(sandbox: Sandbox) -> None:
+    """For ``exemplar_free`` methods: where a client has one sample of a class, ``class_sums`` tells those in replies.
+
+    As the harness has counted them: at least as many as lie in the replies of an exchange, in any of their tensors, to
+    the bit or rounded.
+    """
+    if facts(sandbox.method())["exemplar_free"]:
+        run = sandbox.starved
+        for exchange, replies in zip(run.exchanges, run.replies, strict=True):
+            there = sum(_samples_in(reply, sandbox) for reply in replies)
+            told = exchange.samples_revealed or 0
+            assert there <= told, (
+                f"{there} training samples lie in the replies of {exchange.function}, but class_sums tells {told} of "
+                "them: it must give all sums of samples of a class that a reply has"
+            )
 
 
 def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
@@ -180,6 +197,7 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_exemplar_free_methods_keep_no_samples,
     check_whole_numbers_add_up_behind_masks,
     check_bounded_sums_are_bounded,
+    check_exemplar_free_methods_tell_what_they_reveal,
 )
 
 
@@ -244,6 +262,14 @@ def _two_processes() -> Transport:
     processes = Processes(workers=2)
     atexit.register(processes.close)
     return processes
+
+
+def _samples_in(reply: Any, sandbox: Sandbox) -> int:
+    """How many training samples lie in a reply."""
+    found: set[int] = set()
+    for _, leaf in leaves(reply):
+        found |= sandbox.samples_in(leaf) | sandbox.rounded_samples_in(leaf)
+    return len(found)
 
 
 def _scores(classifier: torch.nn.Module, sandbox: Sandbox) -> torch.Tensor:

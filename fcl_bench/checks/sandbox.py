@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from fcl_bench.backbone import Backbone, Frozen, InputSpec
 from fcl_bench.federation import Federation, Participation
@@ -20,6 +21,7 @@ from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream
 from fcl_bench.temporal import IidTasks, SiBlurry
+from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Answer, Call, Memories, Site, Transport
 from fcl_bench.transport.in_process import InProcess
 
@@ -29,6 +31,8 @@ CLIENTS = 4
 TASKS = 3
 FEATURES = 16
 SIDE = 8  # pixels of an image
+UNIT = 1e-9  # of a sample of length 1: how near two of them are that are equal but for rounding
+COARSE = 64  # whole numbers up to here could be those of many samples
 RESERVED = 5  # public samples of a class, for methods that need them
 
 Make = Callable[[Backbone], Method]
@@ -42,6 +46,8 @@ class SandboxRun:
     scores: Tensor  # of the final classifier on the test inputs
     states: int  # how many were handed out
     kept: list[tuple[bytes, Any]]  # if recorded, what was sent, answered, stored or handed out: as bytes then, and now
+    replies: list[list[Any]]  # of every exchange
+    exchanges: list[Exchange]
 
 
 class Sandbox:
@@ -73,6 +79,11 @@ class Sandbox:
         """The usual run, which several checks look at."""
         return self.run(recorded=True)
 
+    @cached_property
+    def starved(self) -> SandboxRun:
+        """A run in which a client has nothing and another one sample of each task."""
+        return self.run(stream=self.with_starved_clients())
+
     def run(
         self,
         stream: Stream | None = None,
@@ -88,10 +99,12 @@ class Sandbox:
         and fresh clients that remember what they kept. What passes is kept if it is to be ``recorded``.
         """
         watch = RecordingTransport(transport or InProcess(), recorded)
+        exchanges: list[Exchange] = []
         stream = stream or self.stream
         who = participation or Participation()
         method = self.method()
-        federation = self._federation(stream, watch, who, privacy)
+        listen = exchanges.append
+        federation = self._federation(stream, watch, who, privacy, listen)
         progress = beginning(method)
         states = 0
         while progress.task < len(stream.tasks):
@@ -104,13 +117,13 @@ class Sandbox:
                 assert states <= self.plain.states, "learn does not go on after task.yielded states: it hands out more"
                 state, memories = decode(encode((progress.state, federation.memories())))
                 method = self.method()
-                federation = self._federation(stream, watch, who, privacy)
+                federation = self._federation(stream, watch, who, privacy, listen)
                 federation.restore(memories)
                 progress = progress.at(state)
         with torch.inference_mode():
             scores = method.classifier(progress.state)(self.test)
         watch.keep(federation.memories())
-        return SandboxRun(progress.state, scores, states, watch.kept)
+        return SandboxRun(progress.state, scores, states, watch.kept, watch.replies, exchanges)
 
     @cached_property
     def stream(self) -> Stream:
@@ -135,24 +148,52 @@ class Sandbox:
 
     def holds_samples(self, leaf: Any) -> bool:
         """Whether a training sample lies in a tensor, along its rows or its columns."""
+        return bool(self.samples_in(leaf))
+
+    def samples_in(self, leaf: Any) -> set[int]:
+        """The training samples that lie in a tensor, along its rows or its columns, to the bit."""
+        found = {self._samples.get(row.numpy().tobytes(), -1) for row in self._rows(leaf)}
+        return found - {-1}
+
+    def rounded_samples_in(self, leaf: Any) -> set[int]:
+        """The training samples that lie in a tensor as whole numbers on a grid of any step, or with length 1."""
+        rows = self._rows(leaf)
+        samples = self.train.flatten(1).double()
+        if not isinstance(leaf, Tensor) or leaf.is_floating_point():
+            rows = rows[(rows.norm(dim=1) - 1).abs() < UNIT]
+            gaps = torch.cdist(rows, normalize(samples), p=torch.inf)
+            return set((gaps < UNIT).nonzero()[:, 1].tolist())
+        rows = rows[rows.abs().amax(dim=1) > COARSE]
+        steps = rows @ samples.T / rows.square().sum(dim=1, keepdim=True)  # of the grid that fits best
+        gaps = (samples / steps[..., None] - rows[:, None]).abs().amax(dim=2)  # in steps: a half, as far as it fits
+        return set((gaps <= 1).nonzero()[:, 1].tolist())
+
+    def _rows(self, leaf: Any) -> Tensor:
+        """The rows and columns of a tensor, (n, numbers of a sample), if they are as long as a sample."""
         width = self.train[0].numel()
         if not isinstance(leaf, Tensor) or leaf.numel() % width or leaf.numel() == 0:
-            return False
+            return torch.zeros(0, width, dtype=torch.float64)
         ways = (leaf, leaf.T.contiguous()) if leaf.dim() == 2 else (leaf,)
-        rows = torch.cat([way.reshape(-1, width).double() for way in ways])
-        return any(row.numpy().tobytes() in self._samples for row in rows)
+        return torch.cat([way.reshape(-1, width).double() for way in ways])
 
     @cached_property
     def _reserved(self) -> int:
         return RESERVED if getattr(self.method(), "needs_public_samples", False) else 0
 
     @cached_property
-    def _samples(self) -> set[bytes]:
-        return {row.numpy().tobytes() for row in self.train.flatten(1).double()}
+    def _samples(self) -> dict[bytes, int]:
+        return {row.numpy().tobytes(): number for number, row in enumerate(self.train.flatten(1).double())}
 
-    def _federation(self, stream: Stream, transport: Transport, who: Participation, privacy: Privacy) -> Federation:
+    def _federation(
+        self,
+        stream: Stream,
+        transport: Transport,
+        who: Participation,
+        privacy: Privacy,
+        listen: Callable[[Exchange], None],
+    ) -> Federation:
         labels = self.train_labels.numpy()
-        return Federation(stream, self.train, labels, self.method, transport, who, SEED, privacy)
+        return Federation(stream, self.train, labels, self.method, transport, who, SEED, privacy, on_exchange=listen)
 
     def _stream(self, temporal: Any, spatial: Any) -> Stream:
         return make_stream(self.train_labels.numpy(), self.test_labels.numpy(), temporal, spatial, SEED)
@@ -174,6 +215,7 @@ class RecordingTransport:
 
     def __post_init__(self) -> None:
         self.kept: list[tuple[bytes, Any]] = []
+        self.replies: list[list[Any]] = []
 
     def keep(self, value: Any) -> None:
         """Remember a value as it is now, if anything is to be remembered."""
@@ -187,8 +229,11 @@ class RecordingTransport:
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
         """See :class:`fcl_bench.transport.Transport`."""
         self.keep(call.message)
+        replies: list[Any] = []
+        self.replies.append(replies)
         for answer in self.inner.map(call, clients):
             self.keep(answer.reply)
+            replies.append(answer.reply)
             yield answer
 
     def memories(self) -> Memories:

@@ -15,6 +15,7 @@ from fcl_bench.checks.rules import (
     Check,
     check_classifier,
     check_continues_from_a_checkpoint,
+    check_exemplar_free_methods_tell_what_they_reveal,
     check_import_has_no_side_effects,
     check_learns,
     check_repeats_itself,
@@ -96,9 +97,10 @@ def sandbox(words: Words, track: str, check: Check | None = None) -> Sandbox:
 
 
 def _length(words: Words, check: Check | None) -> str:
+    """Checks of runs with few clients and little data share one, too."""
     if check is check_learns:
         return "short"
-    if check is check_survives_few_clients_and_little_data:
+    if check in (check_survives_few_clients_and_little_data, check_exemplar_free_methods_tell_what_they_reveal):
         return "starved" if len(words) > 1 else "short"
     return "brief"
 

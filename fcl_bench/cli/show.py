@@ -14,7 +14,7 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.config.catalogue import catalogue, config_file, names
 from fcl_bench.config.compose import HYDRA_KEYS, build, composed, parameters
 from fcl_bench.errors import ConfigError, choices
-from fcl_bench.method import facts
+from fcl_bench.method import FACTS, facts
 
 FEATURES = 16  # any number: methods build on every backbone
 
@@ -57,7 +57,7 @@ def _hyper_parameters(name: str, node: DictConfig, target: Callable[..., Any]) -
 
 def _facts(node: DictConfig) -> list[str]:
     declared = facts(build(node, Backbone(FEATURES)))
-    return [f"  {fact:<22} {'yes' if value else 'no'}" for fact, value in declared.items()]
+    return [f"  {fact:<22} {'yes' if value else 'no':<4} {FACTS[fact]}" for fact, value in declared.items()]
 
 
 def configured(node: DictConfig, notes: dict[str, str], hints: dict[str, Any], path: str = "") -> Iterator[Setting]:

@@ -27,6 +27,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
     "method.project": None,  # of afcl
+    "method.min_count": 1,  # of afcl and fedncm
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
     "stream.reserved": 0,

@@ -21,6 +21,7 @@ class Column:
     score: bool = True  # of learning, with its deviation over seeds; otherwise a cost
     scale: float = 1.0  # from the record's unit to that of the title
     shown: bool = True  # in tables, unless others are asked for
+    decimals: int = 2  # as printed
 
 
 def _cost(title: str, scale: float = 1.0, shown: bool = True) -> Column:
@@ -46,6 +47,8 @@ COLUMNS = {
     "runtime_seconds": _cost("seconds"),
     "peak_memory_mb": _cost("memory (MB)"),
     "stored_bytes": _cost("stored (MB)", 1e-6),
+    "samples_revealed": replace(_cost("samples revealed"), decimals=0),
+    "revealing_uploads": replace(_cost("revealing uploads", shown=False), decimals=0),
 }
 LATER = {  # not in records of earlier versions: columns of tables whose records have them
     "step_stability": Column("step stability (%)", shown=False),
@@ -69,7 +72,7 @@ def column(metric: str) -> Column:
     >>> column("wall_seconds").lower_is_better, column("personal_accuracy").lower_is_better
     (True, False)
     >>> column("forgetting (present)")
-    Column(title='forgetting (present)', lower_is_better=True, score=True, scale=1.0, shown=False)
+    Column(title='forgetting (present)', lower_is_better=True, score=True, scale=1.0, shown=False, decimals=2)
     """
     if metric in KNOWN:
         return KNOWN[metric]

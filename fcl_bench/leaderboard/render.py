@@ -14,7 +14,7 @@ from fcl_bench.leaderboard.titles import told_apart
 
 FACTS = {
     "exact": "exact",
-    "exemplar_free": "no exemplars",
+    "exemplar_free": "stores no samples",
     "needs_frozen_backbone": "frozen only",
     "oracle": "oracle",
     "sees_future_classes": "sees future classes",
@@ -115,7 +115,8 @@ def number(score: Score, metric: str) -> str:
 
 def digits(value: float | None, metric: str) -> str:
     """In the unit of the column's title."""
-    return "n/a" if value is None else f"{value * column(metric).scale:.2f}"
+    shown = column(metric)
+    return "n/a" if value is None else f"{value * shown.scale:.{shown.decimals}f}"
 
 
 def interval(row: Row, metric: str) -> str:

@@ -145,7 +145,7 @@ def test_filters_leave_the_right_rows(opened: Browser, large: Board) -> None:
     assert typed("nothing") == []
     typed("")
     labels = opened.texts("#facts label")
-    assert labels == ["exact", "no exemplars"]
+    assert labels == ["exact", "stores no samples"]
     opened.click("#facts label:nth-of-type(1) input")
     assert set(opened.methods()) == {"afcl", "joint"}
     opened.click("#oracles")
