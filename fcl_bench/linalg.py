@@ -33,6 +33,14 @@ def add_gram(triangle: Tensor, rows: Tensor) -> None:
         panel.addmm_(rows[:, start:].T, rows[:, start : start + PANEL])
 
 
+def triangle_of(matrix: Tensor) -> Tensor:
+    """The triangle of a symmetric matrix: what :func:`whole` makes whole again."""
+    triangle = unfilled_triangle(len(matrix), matrix.dtype)
+    for start, panel in panels(triangle, len(matrix)):
+        panel.copy_(matrix[start:, start : start + PANEL])
+    return triangle
+
+
 def whole(triangle: Tensor, size: int) -> Tensor:
     """The symmetric matrix behind a triangle.
 

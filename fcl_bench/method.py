@@ -65,7 +65,10 @@ class Method(Protocol):
 
     Exact methods may offer ``evidence(state)``, an :class:`fcl_bench.Evidence`, whose hashes go into the record; then
     the classifier has its weights, (features, classes), in the buffer ``weights``. ``joint(data, classes)`` is the
-    state that one place with all these samples would have.
+    state that one place with all these samples would have, for ``python -m fcl_bench certify``.
+    ``unlearn(state, forgotten, classes)`` is the state of a run that has never seen the samples in ``forgotten``, for
+    ``python -m fcl_bench unlearn``. These are a :class:`fcl_bench.ClientData` with the class numbers of the state.
+    ``classes``, a tensor, are the numbers that the classes which are left have had, in the order of their new ones.
 
     Two abilities are found by their presence. ``other_classifiers(state)``: a dict of further classifiers by name. The
     record has their accuracies too. ``personal_classifier(state, memory)``: a classifier for the client that keeps

@@ -71,6 +71,10 @@ class Arithmetic(Protocol):
         """The moments of all these samples. The others come one by one, with the classes of the first or fewer."""
         ...
 
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """The moments of the samples of the whole that are not in the part, which has the same classes."""
+        ...
+
     def in_one_place(self) -> "Arithmetic":
         """The same, by the plainest products: for a second opinion."""
         ...
@@ -119,6 +123,10 @@ class InFloat64:
             gram += other.gram
             cross[: len(other.cross)] += other.cross
         return Moments(gram, cross, start.counts)
+
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """See :class:`Arithmetic`."""
+        return Moments(whole.gram - part.gram, whole.cross - part.cross, whole.counts)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""
@@ -185,6 +193,18 @@ class InWholeNumbers:
             gram += other.gram
             cross[: len(other.cross)] += other.cross
         return Moments(gram, cross, counts)
+
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """See :class:`Arithmetic`; in the types that :meth:`total` would have for what is left."""
+        counts = whole.counts - part.counts
+        samples = int(counts[0])
+        gram = whole.gram - part.gram
+        cross = whole.cross - part.cross
+        return Moments(
+            gram=gram.to(type_for(samples, self.grid.largest**2)),
+            cross=cross.to(type_for(samples, self.grid.largest)),
+            counts=counts,
+        )
 
     def in_one_place(self) -> "InWholeNumbers":
         """See :class:`Arithmetic`."""

@@ -86,6 +86,13 @@ class FedNCM:
         totals, clipped = self.arithmetic.class_sums(data, self.features, classes)
         return Sums(totals, data.labels.bincount(minlength=classes), clipped)
 
+    def unlearn(self, state: Sums, forgotten: ClientData, classes: Tensor) -> Sums:
+        """The sums without these samples, for the classes that are left."""
+        gone = self.joint(forgotten, len(state.counts))
+        totals = state.totals - gone.totals
+        counts = state.counts - gone.counts
+        return Sums(totals[classes], counts[classes], state.clipped - gone.clipped)
+
     def classifier(self, state: Sums) -> nn.Module:
         """Cosine with the mean of each class."""
         return CosineToMeans(state.totals, state.counts).eval()
