@@ -217,6 +217,8 @@ class InWholeNumbers:
 
     def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
         rows, clipped = self.grid.rounded(features)
+        if self.way == "float64":
+            rows = rows.double()  # once for both products
         return Moments(
             gram=gram(rows, self.grid.bits, self.way),
             cross=sums_by_class(rows, labels, classes, self.grid.bits, self.way),
