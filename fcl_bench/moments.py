@@ -126,7 +126,7 @@ class InFloat64:
 
     def rest(self, whole: Moments, part: Moments) -> Moments:
         """See :class:`Arithmetic`."""
-        return Moments(whole.gram - part.gram, whole.cross - part.cross, whole.counts)
+        return replace(whole, gram=whole.gram - part.gram, cross=whole.cross - part.cross)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""
@@ -200,7 +200,8 @@ class InWholeNumbers:
         samples = int(counts[0])
         gram = whole.gram - part.gram
         cross = whole.cross - part.cross
-        return Moments(
+        return replace(
+            whole,
             gram=gram.to(type_for(samples, self.grid.largest**2)),
             cross=cross.to(type_for(samples, self.grid.largest)),
             counts=counts,
