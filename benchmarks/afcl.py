@@ -11,6 +11,8 @@ from torch.nn.functional import one_hot
 
 from benchmarks.harness import learn_all, make_scenario
 from benchmarks.measure import Row, best, seconds_of
+from fcl_bench.exact.answers import joint_answer
+from fcl_bench.exact.comparison import hashes_of
 from fcl_bench.run.scenario import Scenario
 
 GAMMA = 1.0
@@ -49,6 +51,10 @@ def afcl(data_dir: Path | None, recursive: bool) -> Iterator[Row]:
         seconds, reference = best(REPEATS, partial(learning_seconds, masked), partial(learning_seconds, scenario))
         how_masked = f"10 tasks x 5 clients, a mask with every other client; best of {REPEATS}"
         yield Row("AFCL, secure sums / plain uploads", how_masked, seconds, "s", reference, limit=1.5)
+        for name, each in (("integers", scenario), ("float64", in_float64)):
+            seconds, reference = best(REPEATS, partial(certify, each), lambda: joint(scenario))
+            described = f"the answer of one place and its hashes, {where}; best of {REPEATS}"
+            yield Row(f"certify, {name} / joint ridge", described, seconds, "s", reference, limit=1.2)
         megabytes = [uplink_megabytes(each) for each in (scenario, in_float64)]
         yield Row("uploads, integers / float64", how, megabytes[0], "MB", megabytes[1], limit=0.55)
         if recursive:
@@ -62,6 +68,11 @@ def learning_seconds(scenario: Scenario, solutions: int = 1) -> float:
     state, costs = learn_all(scenario, method)
     solving = seconds_of(lambda: method.classifier(state))
     return costs.client_seconds + costs.server_seconds + solutions * solving
+
+
+def certify(scenario: Scenario) -> None:
+    """What ``python -m fcl_bench certify`` computes, once the data are at hand."""
+    hashes_of(joint_answer(scenario.method(), scenario))
 
 
 def uplink_megabytes(scenario: Scenario) -> float:

@@ -1,4 +1,4 @@
-"""What an exact answer rests on: the sums that it follows from, and its weights, as hashes.
+"""What an exact answer rests on: the sums that it follows from, its weights, and what it says, as hashes.
 
 The hashes do not depend on the order in which classes were registered, so equal ones mean equal answers to the bit,
 whoever has computed them, from whichever stream.
@@ -24,14 +24,19 @@ class Evidence:
 
 
 def hashes(evidence: Evidence, classifier: nn.Module, labels: np.ndarray) -> dict[str, str]:
-    """Hashes of statistics and weights; ``labels`` are the original ones of the registered classes.
+    """Hashes of statistics and weights, see :func:`parts`."""
+    return {name: digest(tensors) for name, tensors in parts(evidence, classifier, labels).items()}
+
+
+def parts(evidence: Evidence, classifier: nn.Module, labels: np.ndarray) -> dict[str, StateDict]:
+    """Statistics and weights, with classes in the order of their original ``labels``, given in that of registration.
 
     The classifier of an exact method has its weights, (features, classes), in a buffer of that name.
     """
     order = torch.from_numpy(labels.argsort())
     statistics = evidence.common | {name: value[order] for name, value in evidence.by_class.items()}
     weights = classifier.get_buffer("weights").T[order]
-    return {"statistics": digest(statistics), "weights": digest({"weights": weights})}
+    return {"statistics": statistics, "weights": {"weights": weights}}
 
 
 def digest(tensors: StateDict) -> str:

@@ -48,11 +48,11 @@ def whole(triangle: Tensor, size: int, dtype: torch.dtype | None = None) -> Tens
     return matrix
 
 
-def packed(matrix: Tensor) -> Tensor:
+def triangle_of(matrix: Tensor) -> Tensor:
     """The triangle of a symmetric matrix.
 
     >>> matrix = torch.tensor([[1.0, 2.0], [2.0, 13.0]])
-    >>> whole(packed(matrix), 2).tolist()
+    >>> whole(triangle_of(matrix), 2).tolist()
     [[1.0, 2.0], [2.0, 13.0]]
     """
     triangle = unfilled_triangle(len(matrix), matrix.dtype)

@@ -75,7 +75,10 @@ class Method(Protocol):
 
     Exact methods may offer ``evidence(state)``, an :class:`fcl_bench.Evidence`, whose hashes go into the record; then
     the classifier has its weights, (features, classes), in the buffer ``weights``. ``joint(data, classes)`` is the
-    state that one place with all these samples would have.
+    state that one place with all these samples would have, for ``python -m fcl_bench certify``.
+    ``unlearn(state, forgotten, classes)`` is the state of a run that has never seen the samples in ``forgotten``, for
+    ``python -m fcl_bench unlearn``. These are a :class:`fcl_bench.ClientData` with the class numbers of the state.
+    ``classes``, a tensor, are the numbers that the classes which are left have had, in the order of their new ones.
 
     Three abilities are found by their presence. ``class_sums(reply)``: an :class:`fcl_bench.ClassSums`, what the server
     can compute from a reply about each class, or None for a reply that says nothing of the kind. The record then has

@@ -73,6 +73,10 @@ class Arithmetic(Protocol):
         """The moments of all these samples. The others come one by one, with the classes of the first or fewer."""
         ...
 
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """The moments of the samples of the whole that are not in the part, which has the same classes."""
+        ...
+
     def in_one_place(self) -> "Arithmetic":
         """The same, by the plainest products: for a second opinion."""
         ...
@@ -128,6 +132,10 @@ class InFloat64:
             if other.noise is not None:
                 noise = (noise or 0.0) + other.noise
         return Moments(gram, cross, start.counts, noise)
+
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """See :class:`Arithmetic`."""
+        return replace(whole, gram=whole.gram - part.gram, cross=whole.cross - part.cross)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""
@@ -199,6 +207,19 @@ class InWholeNumbers:
             cross[: len(other.cross)] += other.cross
         return Moments(gram, cross, counts)
 
+    def rest(self, whole: Moments, part: Moments) -> Moments:
+        """See :class:`Arithmetic`; in the types that :meth:`total` would have for what is left."""
+        counts = whole.counts - part.counts
+        samples = int(counts[0])
+        gram = whole.gram - part.gram
+        cross = whole.cross - part.cross
+        return replace(
+            whole,
+            gram=gram.to(type_for(samples, self.grid.largest**2)),
+            cross=cross.to(type_for(samples, self.grid.largest)),
+            counts=counts,
+        )
+
     def in_one_place(self) -> "InWholeNumbers":
         """See :class:`Arithmetic`."""
         return replace(self, way="float64")
@@ -214,6 +235,8 @@ class InWholeNumbers:
 
     def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
         rows, clipped = self.grid.rounded(features)
+        if self.way == "float64":
+            rows = rows.double()  # once for both products
         return Moments(
             gram=gram(rows, self.grid.bits, self.way),
             cross=sums_by_class(rows, labels, classes, self.grid.bits, self.way),

@@ -70,7 +70,7 @@ def with_noise(moments: Moments, deviation: float) -> Moments:
     noise = deviation * torch.randn(features, features, dtype=torch.float64)
     return replace(
         moments,
-        gram=moments.gram + linalg.packed((noise + noise.T) / 2),
+        gram=moments.gram + linalg.triangle_of((noise + noise.T) / 2),
         cross=moments.cross + deviation * torch.randn_like(moments.cross),
         noise=deviation**2,
     )

@@ -64,6 +64,12 @@ class Stream:
         number[self.order] = np.arange(len(self.order))
         return number
 
+    @property
+    def places(self) -> np.ndarray:
+        """Task and client of every one of the ``samples``, (samples, 2)."""
+        shares = np.indices(self.sizes.shape).reshape(2, -1)
+        return shares.repeat(self.sizes.ravel(), axis=1).T
+
     @cached_property
     def hash(self) -> str:
         """Equal for streams that deal the same data to the same places, whatever their names."""
@@ -116,6 +122,19 @@ def make_stream(
     if not temporal.reserved:
         del parameters["reserved"]
     return _build(arrays, train_labels, test_labels, parameters)
+
+
+def without(stream: Stream, forgotten: np.ndarray, train_labels: np.ndarray, test_labels: np.ndarray) -> Stream:
+    """The same tasks and clients without some of the ``samples``, told by a mask; tests stay as they are.
+
+    Classes are registered again, so their numbers may be others, and one that nobody holds any more has none.
+    """
+    kept = ~forgotten
+    task, client = stream.places[kept].T
+    sizes = np.zeros_like(stream.sizes)
+    np.add.at(sizes, (task, client), 1)
+    arrays = stream.arrays | {"samples": stream.samples[kept], "sizes": sizes}
+    return _build(arrays, train_labels, test_labels, stream.parameters)
 
 
 def save(stream: Stream, folder: Path) -> None:

@@ -183,15 +183,17 @@ class AFCL:
 
     def classifier(self, state: Moments | Knowledge) -> nn.Module:
         """The linear map W. By (14): W = (F^T F + gamma I)^-1 F^T Y. By (10): R_k - (k - 1) gamma I is F^T F."""
+        weights = linalg.ridge(*self.system(state), self.gamma)
+        return Scores(weights if self.projection is None else self.projection @ weights).eval()
+
+    def system(self, state: Moments | Knowledge) -> tuple[Tensor, Tensor]:
+        """F^T F and F^T Y of all samples so far."""
         if isinstance(state, Moments):
             gram, cross = self.sums.system(state)
-            gram = gram if state.noise is None else restored(gram, state.noise)
-        else:
-            gram = state.gram.clone()
-            gram.diagonal().sub_(state.clients * self.gamma)
-            cross = state.gram @ state.matrix
-        weights = linalg.ridge(gram, cross, self.gamma)
-        return Scores(weights if self.projection is None else self.projection @ weights).eval()
+            return (gram if state.noise is None else restored(gram, state.noise)), cross
+        gram = state.gram.clone()
+        gram.diagonal().sub_(state.clients * self.gamma)
+        return gram, state.gram @ state.matrix
 
     def sensitivity(self, clip: float) -> float:
         """How far an upload moves at most when a sample whose features have the norm ``clip`` comes or goes."""
@@ -214,15 +216,28 @@ class AFCL:
 
     def evidence(self, state: Moments | Knowledge) -> Evidence:
         """The sums that the weights follow from."""
-        if isinstance(state, Knowledge):
-            return Evidence({"gram": state.gram}, {"matrix": state.matrix.T})
-        clipped = int(state.counts[1]) if self.adds_whole_numbers else 0
-        return Evidence({"gram": state.gram, "counts": state.counts}, {"cross": state.cross}, clipped)
+        if isinstance(state, Moments) and self.adds_whole_numbers:
+            common = {"gram": state.gram, "counts": state.counts}
+            return Evidence(common, {"cross": state.cross}, clipped=int(state.counts[1]))
+        gram, cross = self.system(state)
+        return Evidence({"gram": linalg.triangle_of(gram)}, {"cross": cross.T})
 
     def joint(self, data: ClientData, classes: int) -> Moments:
         """What one place with all these samples would know, by plain products in float64."""
         samples = Prepared(data, self.projection, clip=None)
         return self.sums.in_one_place().moments(samples, self.features, classes)
+
+    def unlearn(self, state: Any, forgotten: ClientData, classes: Tensor) -> Moments | Knowledge:
+        """The sums without these samples, for the classes that are left; (8) and (9) are taken back where W is kept."""
+        registered = state.matrix.shape[1] if isinstance(state, Knowledge) else len(state.cross)
+        gone = self.sums.moments(Prepared(forgotten, self.projection, clip=None), self.features, registered)
+        if isinstance(state, Moments):
+            rest = self.sums.rest(state, gone)
+            return replace(rest, cross=rest.cross[classes])
+        gone_gram, gone_cross = self.sums.system(gone)
+        gram = state.gram - gone_gram
+        cross = state.gram @ state.matrix - gone_cross
+        return Knowledge(gram, linalg.ridge(gram, cross[:, classes], gamma=0.0), state.clients)
 
 
 def warn_of_clipping(state: Moments) -> None:

@@ -111,6 +111,13 @@ class FedNCM:
         counts = upload.counts + deviation * torch.randn(len(upload.counts))
         return Sums(totals, counts.round().clamp(min=0).long(), upload.clipped)
 
+    def unlearn(self, state: Sums, forgotten: ClientData, classes: Tensor) -> Sums:
+        """The sums without these samples, for the classes that are left."""
+        gone = self.joint(forgotten, len(state.counts))
+        totals = state.totals - gone.totals
+        counts = state.counts - gone.counts
+        return Sums(totals[classes], counts[classes], state.clipped - gone.clipped)
+
     def classifier(self, state: Sums) -> nn.Module:
         """Cosine with the mean of each class."""
         return CosineToMeans(state.totals, state.counts).eval()

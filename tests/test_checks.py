@@ -54,6 +54,13 @@ class NearestMean:
     def class_sums(self, reply):
         return ClassSums(reply.totals, resolution=0.0)
 
+    def unlearn(self, state, forgotten, classes):
+        totals, counts = state.totals.clone(), state.counts.clone()
+        inputs, labels = forgotten.tensors
+        totals.index_add_(0, labels, -inputs.double())
+        counts.index_add_(0, labels, -torch.ones(len(labels), dtype=torch.float64))
+        return Sums(totals[classes], counts[classes])
+
     def classifier(self, state):
         return Scores((state.totals / state.counts.clamp(min=1)[:, None]).T).eval()
 
@@ -162,6 +169,36 @@ class PlainMean(NearestMean):
         replies = list(clients.map(self.summarise, task.seen))
         means = [reply.totals / reply.counts.clamp(min=1)[:, None] for reply in replies]
         yield Sums(sum(means), torch.ones(task.seen, dtype=torch.float64))
+
+
+class ForgetsNothing(NearestMean):
+    """Leaves the classes out, and nothing else."""
+
+    def unlearn(self, state, forgotten, classes):
+        return Sums(state.totals[classes], state.counts[classes])
+
+
+class KeepsForgottenClasses(NearestMean):
+    """Numbers classes as before."""
+
+    def unlearn(self, state, forgotten, classes):
+        return super().unlearn(state, forgotten, torch.arange(len(state.counts)))
+
+
+class ForgetsInPlace(NearestMean):
+    def unlearn(self, state, forgotten, classes):
+        state.totals.mul_(2)
+        return state
+
+
+class CallsItsSumsWhole(NearestMean):
+    """Right scores, but not the state of a run without the samples, to the bit."""
+
+    adds_whole_numbers = True
+
+    def unlearn(self, state, forgotten, classes):
+        rest = super().unlearn(state, forgotten, classes)
+        return Sums(2 * rest.totals, 2 * rest.counts)
 
 
 class DividesByNothing(NearestMean):
@@ -297,6 +334,18 @@ BROKEN = [
     (Unseeded, rules.check_repeats_itself, "two runs with one seed differ: state.totals"),
     (LastClientWins, rules.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
     (PlainMean, rules.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
+    (
+        ForgetsNothing,
+        rules.check_unlearning_is_as_never_having_learned,
+        "after unlearning a client, the model is not that of a run without these samples: by ",
+    ),
+    (KeepsForgottenClasses, rules.check_unlearning_is_as_never_having_learned, "a run without these samples"),
+    (ForgetsInPlace, rules.check_unlearning_is_as_never_having_learned, "unlearning changes the state"),
+    (
+        CallsItsSumsWhole,
+        rules.check_unlearning_is_as_never_having_learned,
+        r"a run without these samples: state\.totals",
+    ),
     (DividesByNothing, rules.check_survives_few_clients_and_little_data, "the state.totals is not finite"),
     (InTrainMode, rules.check_classifier, "not in eval mode"),
     (TooManyScores, rules.check_classifier, r"scores of shape \(60, 7\), expected \(60, 6\)"),

@@ -45,7 +45,9 @@ def test_the_method_of_the_tutorial_takes_less_than_60_lines() -> None:
 
 
 def test_the_closed_form_method_holds_the_contract(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "nearest_mean.py").write_text(FILES["methods/nearest_mean.py"])
+    (unlearn,) = (text for _, _, text in BLOCKS if text.startswith("    def unlearn("))
+    method = FILES["methods/nearest_mean.py"].replace("Client, Clients", "Client, ClientData, Clients")
+    (tmp_path / "nearest_mean.py").write_text(f"{method}\n{unlearn}")
     monkeypatch.syspath_prepend(tmp_path)
     from nearest_mean import NearestMean
 

@@ -1,7 +1,16 @@
 import pytest
 import torch
 
-from fcl_bench.linalg import PANEL, add_gram, diagonal, empty_triangle, solve_regular, solve_singular, whole
+from fcl_bench.linalg import (
+    PANEL,
+    add_gram,
+    diagonal,
+    empty_triangle,
+    solve_regular,
+    solve_singular,
+    triangle_of,
+    whole,
+)
 
 RANDOM = torch.Generator().manual_seed(0)
 
@@ -19,6 +28,7 @@ def test_a_triangle_adds_up_to_the_whole_matrix(size):
     expected = one.T @ one + two.T @ two
     torch.testing.assert_close(whole(triangle, size), expected)
     torch.testing.assert_close(diagonal(triangle, size), expected.diagonal())
+    torch.testing.assert_close(triangle_of(expected), triangle)
 
 
 @pytest.mark.parametrize(

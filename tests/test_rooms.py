@@ -24,7 +24,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("averaging",),
     ("checks",),
     ("run",),
-    ("loggers", "metrics"),
+    ("exact", "loggers", "metrics"),
     ("leaderboard",),
     ("cli",),
     ("__init__", "__main__", "pytest_plugin"),

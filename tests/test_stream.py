@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from fcl_bench import partition, temporal
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.stream import Stream, load, make_stream, save
+from fcl_bench.stream import Stream, load, make_stream, save, without
 
 bounded = settings(max_examples=40, deadline=None, derandomize=True)
 temporals = (
@@ -131,6 +131,36 @@ def test_parameters_name_both_splits_and_the_seed() -> None:
         "priors": "fresh",
         "seed": 7,
     }
+
+
+def test_without_some_samples_tasks_clients_and_tests_stay_and_classes_are_registered_again() -> None:
+    """Three clients and four tasks; the class that is registered first disappears, and half of another."""
+    stream = small()
+    train, test = data()
+    gone = (train[stream.samples] == stream.order[0]) | (stream.samples % 3 == 0)
+    rest = without(stream, gone, train, test)
+    assert (len(rest.tasks), rest.clients) == (4, 3)
+    for task in range(4):
+        assert rest.test_indices(task).tolist() == stream.test_indices(task).tolist()
+        for client in range(3):
+            held = [
+                sample for sample in stream.indices(task, client) if sample % 3 and train[sample] != stream.order[0]
+            ]
+            assert rest.indices(task, client).tolist() == held
+    again: list[int] = []
+    for task in range(4):
+        for client in range(3):
+            labels = sorted(set(train[rest.indices(task, client)].tolist()))
+            again += [label for label in labels if label not in again]
+    assert rest.order.tolist() == again
+    assert stream.order[0] not in again
+    assert rest.hash != stream.hash
+
+
+def test_every_sample_has_its_place() -> None:
+    stream = small()
+    for sample, (task, client) in zip(stream.samples, stream.places, strict=True):
+        assert sample in stream.indices(task, client)
 
 
 def test_a_task_or_client_that_does_not_exist_is_an_error() -> None:

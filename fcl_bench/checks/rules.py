@@ -75,6 +75,28 @@ def check_exact_methods_do_not_see_clients(sandbox: Sandbox) -> None:
         )
 
 
+def check_unlearning_is_as_never_having_learned(sandbox: Sandbox) -> None:
+    """For ``exact`` methods with ``unlearn``: without some samples the state is that of a run without them.
+
+    To the bit where whole numbers are added, else the same scores.
+    """
+    method = sandbox.method()
+    if not facts(method)["exact"] or not hasattr(method, "unlearn"):
+        return
+    before = encode(sandbox.plain.state)
+    for name, forgotten in sandbox.some_samples():
+        stream = sandbox.without(forgotten)
+        state = sandbox.unlearned(forgotten, stream)
+        assert encode(sandbox.plain.state) == before, "unlearning changes the state that it is given"
+        expected = sandbox.run(stream=stream)
+        complaint = f"after unlearning {name}, the model is not that of a run without these samples"
+        if getattr(method, "adds_whole_numbers", False):
+            _assert_equal(expected.state, state, complaint)
+        scores = _scores(method.classifier(state), sandbox)
+        assert scores.shape == expected.scores.shape, f"{complaint}: it has other classes"
+        _assert_close(expected.scores, scores, 1e-8, complaint)
+
+
 def check_survives_few_clients_and_little_data(sandbox: Sandbox) -> None:
     """Clients with one sample or none, half of the clients absent, and clients that never answer."""
     half = Participation(participation=0.5, dropout=0.3)
@@ -188,6 +210,7 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_repeats_itself,
     check_order_of_clients_does_not_matter,
     check_exact_methods_do_not_see_clients,
+    check_unlearning_is_as_never_having_learned,
     check_survives_few_clients_and_little_data,
     check_classifier,
     check_classifiers_are_independent,

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from fcl_bench.backbone import Backbone, Frozen, InputSpec
+from fcl_bench.client_data import ClientData
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.learning import beginning, learn
 from fcl_bench.message import decode, encode
@@ -19,7 +20,7 @@ from fcl_bench.method import Method
 from fcl_bench.partition import Dirichlet, IidClients
 from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import derive, seeded
-from fcl_bench.stream import Stream, make_stream
+from fcl_bench.stream import Stream, make_stream, without
 from fcl_bench.temporal import IidTasks, SiBlurry
 from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Answer, Call, Memories, Site, Transport
@@ -141,6 +142,27 @@ class Sandbox:
     def with_starved_clients(self) -> Stream:
         """The usual stream, but client 0 has nothing and client 1 has one sample of each task."""
         return self._stream(SiBlurry(TASKS, reserved=self._reserved), Regrouped(CLIENTS, _starve))
+
+    def some_samples(self) -> Iterator[tuple[str, np.ndarray]]:
+        """Samples of the usual stream that might be forgotten, as masks with their names."""
+        task, client = self.stream.places.T
+        labels = self.train_labels.numpy()[self.stream.samples]
+        yield "a client", client == 0
+        yield "a task", task == 0
+        yield "a class", labels == 0
+        yield "single samples", np.arange(len(labels)) % 50 == 0
+
+    def without(self, forgotten: np.ndarray) -> Stream:
+        """The usual stream without some of its samples."""
+        return without(self.stream, forgotten, self.train_labels.numpy(), self.test_labels.numpy())
+
+    def unlearned(self, forgotten: np.ndarray, new: Stream) -> Any:
+        """The last state of the usual run after the method has unlearned some samples; ``new`` is the stream then."""
+        indices = torch.from_numpy(self.stream.samples[forgotten])
+        numbers = torch.from_numpy(self.stream.number)
+        samples = ClientData(self.train, indices, numbers[self.train_labels[indices]])
+        method: Any = self.method()
+        return method.unlearn(self.plain.state, samples, numbers[torch.from_numpy(new.order)])
 
     def test_numbers(self, stream: Stream) -> Tensor:
         """Test labels as registered class numbers."""

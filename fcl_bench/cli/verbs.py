@@ -105,6 +105,20 @@ def plot_runs(words: list[str]) -> None:
     plot(words)
 
 
+def certify_runs(words: list[str]) -> None:
+    """See whether runs of exact methods are equal to one joint solution."""
+    from fcl_bench.cli.exactness import certify
+
+    certify(words)
+
+
+def unlearn_samples(words: list[str]) -> None:
+    """Take samples out of a run of an exact method."""
+    from fcl_bench.cli.exactness import unlearn
+
+    unlearn(words)
+
+
 VERBS: dict[str, Callable[[list[str]], None]] = {
     "list": list_choices,
     "show": show_method,
@@ -113,4 +127,6 @@ VERBS: dict[str, Callable[[list[str]], None]] = {
     "new-method": add_method,
     "leaderboard": show_leaderboard,
     "plot": plot_runs,
+    "certify": certify_runs,
+    "unlearn": unlearn_samples,
 }

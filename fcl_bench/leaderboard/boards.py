@@ -15,6 +15,8 @@ T = TypeVar("T")
 Role = Literal["competitor", "other classifier", "oracle"]
 ROLES: tuple[Role, ...] = ("competitor", "other classifier", "oracle")  # only the first are ranked and compared
 OTHER_CLASSIFIER = "other_classifier"
+CERTIFIED = "certified"  # all runs of the row
+DIFFERS = "certificate_differs"  # for one run at least
 
 NETWORK = ("backbone.weights", "backbone.input_size")
 USUAL_FEDERATION = {
@@ -40,11 +42,16 @@ class Row:
 
     @property
     def facts(self) -> tuple[str, ...]:
-        """What the method declares about itself."""
+        """What the method declares about itself, and what certificates say of the runs."""
         declared = self.runs[0].result["facts"]
         facts = [name for name in declared if declared[name]]
         if self.runs[0].classifier is not None:
             facts.append(OTHER_CLASSIFIER)
+        verdicts = [run.certificate and run.certificate.verdict for run in self.runs]
+        if "differs" in verdicts:
+            facts.append(DIFFERS)
+        elif None not in verdicts:
+            facts.append(CERTIFIED)
         return tuple(facts)
 
     @property

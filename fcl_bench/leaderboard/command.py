@@ -90,6 +90,10 @@ def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
     if found.interrupted:
         left_out = "Unfinished runs (interrupted or failed) that are left out"
         print(f"fcl_bench: {left_out}: {found.interrupted}.", file=sys.stderr)
+    if found.unlearned:
+        print(
+            f"fcl_bench: Records of runs that have forgotten samples are left out: {found.unlearned}.", file=sys.stderr
+        )
     if not found.runs:
         raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
     for sentence in contradictions(found.runs):

@@ -7,7 +7,7 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import OTHER_CLASSIFIER, ROLES, Board, Row, by_mean
+from fcl_bench.leaderboard.boards import CERTIFIED, DIFFERS, OTHER_CLASSIFIER, ROLES, Board, Row, by_mean
 from fcl_bench.leaderboard.columns import SHOWN, column
 from fcl_bench.leaderboard.statistics import Score
 from fcl_bench.leaderboard.titles import told_apart
@@ -19,6 +19,8 @@ FACTS = {
     "oracle": "oracle",
     "sees_future_classes": "sees future classes",
     OTHER_CLASSIFIER: "other classifier",
+    CERTIFIED: "certified",
+    DIFFERS: "not what one place gives",
 }
 NOTE = (
     "± standard deviation over seeds; 95 %: Student's interval of the mean; p: paired t-test against the best method "

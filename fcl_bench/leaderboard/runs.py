@@ -11,6 +11,7 @@ from pydantic_core import PydanticCustomError
 from fcl_bench.config.protocol import flattened
 from fcl_bench.config.run_id import result_relevant
 from fcl_bench.errors import UserError
+from fcl_bench.exact.certificate import Certificate, read_certificate
 from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, column, in_view
 from fcl_bench.run.result import VIEWS, Result, read_result
 
@@ -32,6 +33,7 @@ class Run:
     result: Result
     path: Path  # of the record
     classifier: str | None = None  # None is the method's own one; others are scored, but do not compete
+    certificate: Certificate | None = None  # a valid one for this very record
 
     def scores_in(self, view: str) -> dict[str, Any] | None:
         """Curves and matrix in a view of the tasks' tests; None if the record does not have it."""
@@ -106,7 +108,8 @@ class Gathered:
 
     runs: tuple[Run, ...]
     interrupted: int
-    problems: tuple[str, ...]  # a sentence for each record that cannot be used
+    unlearned: int  # of runs that have forgotten samples: what they know is not what their methods learn of a stream
+    problems: tuple[str, ...]  # a sentence for each record or certificate that cannot be used
 
 
 def gather(paths: Iterable[Path]) -> Gathered:
@@ -114,6 +117,7 @@ def gather(paths: Iterable[Path]) -> Gathered:
     runs = []
     problems = []
     interrupted = 0
+    unlearned = 0
     for path in _records(paths):
         try:
             run = read_run(path)
@@ -122,9 +126,11 @@ def gather(paths: Iterable[Path]) -> Gathered:
             continue
         if run is None:
             interrupted += 1
+        elif "forgotten" in run.result:
+            unlearned += 1
         else:
-            runs.append(run)
-    return Gathered(tuple(runs), interrupted, tuple(problems))
+            runs.append(_certified(run, problems))
+    return Gathered(tuple(runs), interrupted, unlearned, tuple(problems))
 
 
 def read_run(path: Path) -> Run | None:
@@ -141,6 +147,15 @@ def read_run(path: Path) -> Run | None:
         where = ".".join(map(str, first["loc"])) or first["type"]
         reason = f"{where}: {first['msg']}"
         raise UserError(f"The record {path} is damaged ({reason}): remove it and run again.") from error
+
+
+def _certified(run: Run, problems: list[str]) -> Run:
+    """With the certificate beside the record; one that is not worth anything becomes a problem."""
+    try:
+        return replace(run, certificate=read_certificate(run.path, run.result))
+    except UserError as error:
+        problems.append(str(error))
+        return run
 
 
 def run_of(result: Result, path: Path) -> Run:
@@ -170,7 +185,7 @@ def other_classifiers(run: Run) -> Iterator[Run]:
             "other_classifiers": {},
         }
         result = _filled(run.result | own)
-        yield replace(run, classifier=name, values=_values(result), result=result)
+        yield replace(run, classifier=name, values=_values(result), result=result, certificate=None)
 
 
 def _conditions(result: Result) -> Settings:

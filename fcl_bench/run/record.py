@@ -1,6 +1,5 @@
 """Where the record of a run is written, read and resumed. Its layout is public; a file appears whole or not at all."""
 
-import io
 import json
 import math
 import shutil
@@ -8,7 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -18,9 +17,9 @@ from fcl_bench import stream as streams
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
+from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
 from fcl_bench.run.folder import RunFolder
-from fcl_bench.run.report import by_class
 from fcl_bench.run.result import Result
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
@@ -94,22 +93,15 @@ class Record(RunFolder):
     def save(self, checkpoint: Checkpoint) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
         self._checkpoint = checkpoint
-        arrays = {
-            "predictions": checkpoint.predictions.numpy(),
-            "confidences": checkpoint.confidences.numpy(),
-            "targets": self._targets,
-        }
-        for name in checkpoint.others:
-            arrays[f"predictions_{name}"] = checkpoint.others[name].numpy()
-            arrays[f"confidences_{name}"] = checkpoint.other_confidences[name].numpy()
-        self._write("predictions.npz", _packed(arrays))
+        self._write("predictions.npz", packed(prediction_arrays(checkpoint, self._targets)))
         result = self._save_result("interrupted")
         self.save_progress(checkpoint)
         return result
 
     def complete(self) -> Result:
         """Mark the run complete, and say what it has learned class by class."""
-        self._write("classes.npz", _packed(self._by_class()))
+        classes = self._stream.histogram.shape[1]
+        self._write("classes.npz", packed(class_arrays(self._checkpoint, self._targets, classes)))
         return self._save_result("complete")
 
     def log_exchange(self, exchange: Exchange) -> None:
@@ -123,15 +115,6 @@ class Record(RunFolder):
         result |= {"command": self.command, "inputs": self.identity, "status": status}
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
-
-    def _by_class(self) -> dict[str, np.ndarray]:
-        """Of every classifier after the last task; the names of others come after those of the arrays."""
-        classes = self._stream.histogram.shape[1]
-        arrays = by_class(self._checkpoint.predictions[-1], self._targets, classes)
-        for name, rows in self._checkpoint.others.items():
-            for kind, values in by_class(rows[-1], self._targets, classes).items():
-                arrays[f"{kind}_{name}"] = values
-        return arrays
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -152,13 +135,6 @@ class Record(RunFolder):
         with writing_to(self.folder, "output_dir"):
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, data)
-
-
-def _packed(arrays: dict[str, Any]) -> bytes:
-    """An npz file."""
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
 
 
 def _position(line: str) -> tuple[float, float]:

@@ -8,9 +8,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from fcl_bench.evidence import hashes
+from fcl_bench.evidence import digest, hashes
 from fcl_bench.learning import Progress
-from fcl_bench.method import other_classifiers
+from fcl_bench.method import facts, other_classifiers
 from fcl_bench.run.evaluate import Answers, answer, predict
 from fcl_bench.run.metrics import accuracy
 from fcl_bench.run.scenario import Scenario
@@ -36,23 +36,30 @@ def score(method: Any, progress: Progress, memories: Memories, scenario: Scenari
     start = perf_counter()
     classifier = method.classifier(progress.state)
     seconds = perf_counter() - start
+    answers = answer(classifier, test, order, task)
     return TaskScores(
-        answers=answer(classifier, test, order, task),
+        answers=answers,
         others={name: answer(other, test, order, task) for name, other in other_classifiers(method, progress.state)},
         personal=_personal_accuracies(method, progress, memories, scenario),
         server_seconds=seconds,
-        evidence=_evidence(method, progress, classifier, scenario),
+        evidence=_evidence(method, progress, classifier, answers, scenario),
     )
 
 
-def _evidence(method: Any, progress: Progress, classifier: nn.Module, scenario: Scenario) -> dict[str, Any]:
-    """Hashes of what an exact answer rests on; nothing before the last task, and for methods that offer no evidence."""
-    tasks = scenario.stream.tasks
-    if progress.task < len(tasks) or not hasattr(method, "evidence"):
+def _evidence(
+    method: Any, progress: Progress, classifier: nn.Module, answers: Answers, scenario: Scenario
+) -> dict[str, Any]:
+    """Hashes of an exact answer; nothing before the last task, and for methods that offer no evidence."""
+    last = progress.task == len(scenario.stream.tasks)
+    if not last or not facts(method)["exact"] or not hasattr(method, "evidence"):
         return {}
     evidence = method.evidence(progress.state)
-    labels = scenario.stream.order[: tasks[-1].seen]
-    return {**hashes(evidence, classifier, labels), "clipped": evidence.clipped}
+    predictions = {"predictions": torch.from_numpy(answers.labels)}
+    return {
+        **hashes(evidence, classifier, scenario.stream.order),
+        "predictions": digest(predictions),
+        "clipped": evidence.clipped,
+    }
 
 
 def _personal_accuracies(

@@ -74,7 +74,8 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} method._target_=fcl_bench.methods.afcl.A": "Expected _target_ to be module.name of a class or function, but ",
     f"{A} seed": "Cannot read 'seed': expected key=value, ",
     "leaderbord": "Cannot read 'leaderbord': expected key=value, with quotes around special characters, "
-    "or first of all one of leaderboard, cache, list, new-method, plot, show, stream.",
+    "or first of all one of leaderboard, cache, certify, list, new-method, plot, show, stream, "
+    "unlearn.",
     f"{A} seed=1,2": "Ambiguous value for argument 'seed=1,2': add -m for a sweep over these values, ",
     f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
     "--method=afcl": "There is no option --method: settings are key=value, without dashes; options are --cfg, ",
