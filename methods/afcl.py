@@ -17,8 +17,8 @@ as float64 has (``python -m benchmarks.bits``). With 7 bits products are the qui
 a backbone of unknown range may have features so small that they need the 16. ``recursive`` is always in float64, as
 the paper prints it. The "Tanh" of the paper's Algorithm 1 appears nowhere else in the paper and is left out. The paper
 says that uploads cannot be used to infer a client's data; but where a client has one sample of a class, that column of
-F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at the client until it has so many of their class; then
-the result is not exact, and clients store samples.
+F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at the client until it has so many of their class;
+then the result is not exact, and clients store samples.
 """
 
 import warnings
