@@ -39,11 +39,16 @@ def piles_of(stream, min_count):
             if len(pile) >= min_count:
                 released += pile
                 held[cell] = []
-        after.append(
-            {client: sorted(s for (who, _), pile in held.items() if who == client for s in pile) for client, _ in held}
-        )
+        after.append(by_client(held))
     assert len(set(released)) == len(released)
     return released, after
+
+
+def by_client(held):
+    piles = defaultdict(list)
+    for (client, _), pile in held.items():
+        piles[client] += pile
+    return piles
 
 
 @pytest.mark.parametrize("min_count", [2, 3, 7])
