@@ -17,7 +17,7 @@ from pydantic import Field, PositiveFloat, PositiveInt
 from torch import nn
 
 from fcl_bench.backbone.transforms import AUGMENTATIONS, Colour, Normalise, Transform, channels_may_be_last
-from fcl_bench.backbone.weights import BUNDLED, TIMM_NAMES, digest, load_network, timm_card, weight_files
+from fcl_bench.backbone.weights import BUNDLED, TIMM_NAMES, load_network, shared_digest, timm_card, weight_files
 from fcl_bench.errors import ConfigError
 
 BOUNDS = dict.fromkeys(("efficientnet_lite0", "tf_efficientnet_lite0"), 6.0)  # means of ReLU6
@@ -167,7 +167,7 @@ class BackboneSource:
         """All contents that decide a result: two equal ones are the same network, weights and transform."""
         known: dict[str, object] = {"network": TIMM_NAMES.get(self.name, self.name), **asdict(self.transform())}
         if self.name != "none":
-            known["weights"] = digest(self._initial())
+            known["weights"] = shared_digest(self._initial())
         return known
 
     def fingerprint(self) -> dict[str, object]:

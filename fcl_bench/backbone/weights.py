@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
@@ -22,6 +23,7 @@ TIMM_NAMES = {
     "resnet18_small": "resnet18.tv_in1k",
 }
 BUNDLED = "efficientnet_lite0"
+_DIGESTS: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
 @cache
@@ -112,6 +114,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
     if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise UserError(f"Expected a state dict (names and tensors) in {path}, but it holds something else.")
     return dict(state)
+
+
+def shared_digest(network: nn.Module) -> str:
+    """The digest of a network of :func:`load_network`, which nobody changes: computed once."""
+    if network not in _DIGESTS:
+        _DIGESTS[network] = digest(network)
+    return _DIGESTS[network]
 
 
 def digest(network: nn.Module) -> str:

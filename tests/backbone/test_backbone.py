@@ -388,3 +388,17 @@ def test_resnets_for_small_images_train_from_random_weights(name: str, features:
     backbone = config.for_methods((3, 32, 32))
     assert backbone.features == features
     assert [type(layer) for layer in backbone.augment()] == [CropFlip, Brightness]
+
+
+def test_weights_are_hashed_once_for_each_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    hashed = []
+
+    def counted(network: torch.nn.Module) -> str:
+        hashed.append(network)
+        return digest(network)
+
+    monkeypatch.setattr("fcl_bench.backbone.weights.digest", counted)
+    one, other = (BackboneSource("resnet18_small", "none", 32, stem="cifar", width=8, seed=seed) for seed in (71, 72))
+    assert one.identity() == one.identity()
+    assert len(hashed) == 1
+    assert other.identity()["weights"] == digest(other._initial()) != one.identity()["weights"]
