@@ -18,7 +18,8 @@ from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.scenario import plan
 from fcl_bench.threads import threads_for
 
-IMAGES, REPEATS = 1440, 5  # as many as digits, the smallest set of images, has for training
+IMAGES = 1440  # as many as digits, the smallest set of images, has for training
+REPEATS = 12  # a few percent are looked for
 
 
 def first_run(data_dir: Path | None) -> Iterator[Row]:

@@ -112,7 +112,7 @@ class FediCaRL:
         self.share = share
         self.predict = "linear" if published else predict
         self.features = backbone.features
-        self.holds_features = len(backbone.inputs.shape) == 1
+        self.holds_features = not backbone.trainable and len(backbone.inputs.shape) == 1
         self.averaging = FederatedAveraging(
             backbone,
             training,

@@ -490,5 +490,5 @@ def test_without_reserved_samples_it_does_not_look_ahead(tiny: Command, output_d
 
 def test_the_card_shows_whether_it_looks_ahead():
     shown = {word: command("show", "fedcbc", f"method.look_ahead={word}").out for word in ("false", "true")}
-    assert "sees_future_classes    no\n" in shown["false"]
-    assert "sees_future_classes    yes\n" in shown["true"]
+    assert "sees_future_classes    no " in shown["false"]
+    assert "sees_future_classes    yes " in shown["true"]
