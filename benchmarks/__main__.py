@@ -1,7 +1,11 @@
-"""Time and memory against their limits; ends with exit code 1 if a limit is missed."""
+"""Time and memory against their limits; ends with exit code 1 if a limit is missed.
+
+Several measurements have a process each: threads and memory of one would be in the way of the next.
+"""
 
 import argparse
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from importlib.metadata import version
@@ -50,18 +54,24 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(measurements)}")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="where CIFAR-100 is, to take it instead of noise")
     parser.add_argument("--recursive", action="store_true", help="also time AFCL's recursive form, which has no limit")
+    parser.add_argument("--rows-only", action="store_true", help="print no header")
     options = parser.parse_args()
     if unknown := set(options.names) - set(measurements):
         parser.error(f"there is no {', '.join(sorted(unknown))}, only {', '.join(measurements)}")
 
-    versions = (f"{package} {version(package)}" for package in PACKAGES)
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {python_version()}, {', '.join(versions)}")
-    print(f"\n{'':<{INDENT}}{HEADER}")
+    names = options.names or list(measurements)
+    if not options.rows_only:
+        versions = ", ".join(f"{package} {version(package)}" for package in PACKAGES)
+        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {python_version()}, {versions}")
+        print(f"\n{'':<{INDENT}}{HEADER}", flush=True)
+    if len(names) > 1:
+        words = [word for word in sys.argv[1:] if word not in names]
+        command = [sys.executable, "-m", "benchmarks", "--rows-only", *words]
+        return max(subprocess.run([*command, name]).returncode for name in names)
     missed = False
-    for name in options.names or measurements:
-        for row in measurements[name]():
-            print(f"{name:<{INDENT}}{row}\n{'':<{INDENT}}{row.how}", flush=True)
-            missed |= row.missed
+    for row in measurements[names[0]]():
+        print(f"{names[0]:<{INDENT}}{row}\n{'':<{INDENT}}{row.how}", flush=True)
+        missed |= row.missed
     return int(missed)
 
 

@@ -19,7 +19,7 @@ from fcl_bench.run.scenario import plan
 from fcl_bench.threads import threads_for
 
 IMAGES = 1440  # as many as digits, the smallest set of images, has for training
-REPEATS = 12  # a few percent are looked for
+REPEATS = 6  # a few percent are looked for
 
 
 def first_run(data_dir: Path | None) -> Iterator[Row]:

@@ -66,7 +66,7 @@ class Method(Protocol):
 
     ``adds_whole_numbers = True`` says that the server only adds the replies of clients, tensor by tensor, and that
     these are whole numbers in tensors of equal shape at all clients of an exchange. Then ``privacy=secure_sum`` gives
-    it the sum of all replies as one.
+    it the sum of all replies as one, in 64 bits, or in 32 if ``sum_bits = 32`` says that sums fit into these.
 
     ``has_bounded_sums = True`` says that it can take part in ``privacy=gaussian``: replies are sums over samples, no
     sample enters them with features of a larger norm than ``client.clip``, ``sensitivity(clip)`` is how far one sample

@@ -22,6 +22,7 @@ Numbers = Literal["integer", "float64"]
 
 BATCH = 2048  # rows turned into float64 at a time
 ROWS = 2**14  # of whole numbers at a time
+MANY = 2**17  # samples, for a task
 KNOWN_BITS = 7
 UNKNOWN_BITS = 16
 UNKNOWN_BOUND = 64.0
@@ -56,6 +57,7 @@ class Arithmetic(Protocol):
 
     kind: torch.dtype  # in which any sum has room
     none_clipped: Tensor  # how many features were clipped, before there are any; (0,) in float64
+    sum_bits: int  # of a number in sums over a task
 
     def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
         """The sum of the features of every class, (classes, features), and how many features were clipped."""
@@ -95,6 +97,7 @@ class InFloat64:
 
     kind = torch.float64
     none_clipped = torch.zeros(0, dtype=torch.int64)
+    sum_bits = 64
 
     def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
         """See :class:`Arithmetic`."""
@@ -161,6 +164,11 @@ class InWholeNumbers:
     way: Way | None = None
     kind = torch.int64
     none_clipped = torch.zeros((), dtype=torch.int64)
+
+    @property
+    def sum_bits(self) -> int:
+        """See :class:`Arithmetic`."""
+        return torch.iinfo(type_for(MANY, self.grid.largest**2)).bits
 
     def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
         """See :class:`Arithmetic`."""

@@ -122,6 +122,7 @@ class AFCL:
         self.form = form
         self.sums = arithmetic_of(arithmetic if form == "statistics" else "float64", bits, backbone)
         self.adds_whole_numbers = form == "statistics" and arithmetic == "integer"
+        self.sum_bits = self.sums.sum_bits
         self.has_bounded_sums = form == "statistics" and arithmetic == "float64" and min_count == 1
 
     def init(self) -> Moments | Knowledge:

@@ -71,6 +71,7 @@ class FedNCM:
         self.features = backbone.features
         self.arithmetic = arithmetic_of(arithmetic, bits, backbone)
         self.adds_whole_numbers = arithmetic == "integer"
+        self.sum_bits = self.arithmetic.sum_bits
         self.has_bounded_sums = arithmetic == "float64" and min_count == 1
 
     def init(self) -> Sums:

@@ -1,9 +1,10 @@
 """Masks of pairs of clients: keys are agreed on and stretched by the library ``cryptography``.
 
-Two clients agree on a key by X25519 and HKDF-SHA256. AES-256 in counter mode stretches it to as many numbers as a reply
-has. A key serves for one exchange, so the counter may begin at zero.
+Two clients agree on a key by X25519 and HKDF-SHA256. AES-128 in counter mode, as strong as X25519, stretches it to as
+many numbers as a reply has. A key serves for one exchange, so the counter may begin at zero.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,10 @@ from torch import Tensor
 
 from fcl_bench.message import tensors_in
 
-KEY_BYTES = 32
+KEY_BYTES = 16
 PURPOSE = b"fcl_bench: mask of two clients in a secure sum"
-AT_ONCE = 2**15  # numbers: they and their mask stay in a core's cache
-ZEROS = bytes(8 * AT_ONCE)
+AT_ONCE = 2**15  # numbers: they and a mask stay in a core's cache
+ZEROS = memoryview(bytes(8 * AT_ONCE))
 
 
 def new_key() -> Tensor:
@@ -41,22 +42,24 @@ def shared_key(private: Tensor, public: Tensor) -> Tensor:
     return _as_tensor(derivation.derive(secret))
 
 
-def add_mask(message: Any, key: Tensor, sign: int) -> None:
-    """Add the mask of a key, or subtract it, modulo 2^64 and in place: all tensors of the message have 64 bits."""
-    stream = Cipher(AES(_as_bytes(key)), CTR(bytes(16))).encryptor()
-    operation = np.add if sign > 0 else np.subtract
+def add_masks(message: Any, masks: Sequence[tuple[Tensor, int]]) -> None:
+    """Add the mask of each key in place, or subtract it where the sign is -1.
+
+    All tensors of the message have 32 bits or all have 64; sums are modulo 2^32 or 2^64.
+    """
+    streams = [(_stream(key), np.add if sign > 0 else np.subtract) for key, sign in masks]
     for _, leaf in tensors_in(message):
         numbers = leaf.view(-1).numpy()
+        mask = np.empty(min(AT_ONCE, len(numbers)), dtype=numbers.dtype.newbyteorder("<"))
         for start in range(0, len(numbers), AT_ONCE):
             part = numbers[start : start + AT_ONCE]
-            operation(part, _next(stream, len(part)), out=part)
+            for stream, operation in streams:
+                stream.update_into(ZEROS[: part.nbytes], mask.data.cast("B"))
+                operation(part, mask[: len(part)], out=part)
 
 
-def _next(stream: CipherContext, count: int) -> np.ndarray:
-    """The next so many numbers of a mask."""
-    numbers = np.empty(count, dtype="<i8")
-    stream.update_into(ZEROS[: 8 * count], numbers.data.cast("B"))
-    return numbers
+def _stream(key: Tensor) -> CipherContext:
+    return Cipher(AES(_as_bytes(key)), CTR(bytes(16))).encryptor()
 
 
 def _private(key: Tensor) -> X25519PrivateKey:

@@ -5,7 +5,8 @@ of their numbers, and each shares a mask with its nearest ``neighbours``. In an 
 
 1. every client draws a pair of X25519 keys and sends the public one; the server passes them on to the neighbours;
 2. of every two neighbours, both derive the same mask from their shared secret; one adds it to its reply, the other
-   subtracts it, modulo 2^64. The server adds up what arrives, and the masks of those who have answered cancel;
+   subtracts it, modulo 2^64, or 2^32 where that is enough for the sum. The server adds up what arrives, and the masks
+   of those who have answered cancel;
 3. if clients have dropped out, their neighbours tell the server the keys of the masks that now lack their counterpart.
    The server takes these masks out.
 
@@ -22,7 +23,8 @@ Keys come from the operating system's randomness. That changes no result: masks 
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import NonNegativeInt, PositiveInt
@@ -32,11 +34,12 @@ from fcl_bench.client import Client
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message import mapped, tensors_in
 from fcl_bench.privacy import REPLY, Ask, Participants, Received
-from fcl_bench.privacy.masks import add_mask, new_key, public_part, shared_key
+from fcl_bench.privacy.masks import add_masks, new_key, public_part, shared_key
 
 KEYS = "keys"
 SEEDS = "seeds"
 PRIVATE_KEY = "private key"  # in a client's memory
+TYPES = {32: torch.int32, 64: torch.int64}
 
 
 @dataclass(frozen=True)
@@ -49,11 +52,15 @@ class Neighbour:
 
 @dataclass(frozen=True)
 class SecureSum:
-    """``neighbours`` with whom a client shares a mask; ``colluding`` clients may work together with the server."""
+    """``neighbours`` with whom a client shares a mask; ``colluding`` clients may work together with the server.
+
+    ``bits`` of the numbers that are sent: None means what the method declares as ``sum_bits``, else 64.
+    """
 
     name: str
     neighbours: PositiveInt
     colluding: NonNegativeInt
+    bits: Literal[32, 64] | None
     adds_noise: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -91,8 +98,12 @@ class SecureSum:
         neighbours = everybody.get(client.id, ())
         if step == SEEDS:
             return {neighbour.client: shared_key(private, neighbour.key) for neighbour in neighbours}
+        kind = TYPES[self.bits or getattr(method, "sum_bits", 64)]
         reply = getattr(method, function)(client, *message[1:])
-        return masked(reply, private, client.id, neighbours)
+        numbers = mapped(reply, partial(widened, kind=kind, clients=len(everybody)))
+        masks = [(shared_key(private, other.key), sign_of(client.id, other.client)) for other in neighbours]
+        add_masks(numbers, masks)
+        return numbers
 
     def receive(
         self, ask: Ask, message: tuple[Any, ...], participants: Participants, exchange: int
@@ -145,30 +156,29 @@ class SecureSum:
             if missing:
                 lost[client] = missing
         for client, keys in ask(SEEDS, (lost,), sorted(lost), sorted(lost)):
-            for other, key in keys.items():
-                add_mask(total, key, sign=-sign_of(client, other))
+            add_masks(total, [(key, -sign_of(client, other)) for other, key in keys.items()])
 
 
-def masked(reply: Any, private: Tensor, client: int, neighbours: Sequence[Neighbour]) -> Any:
-    """The reply in 64 bits, plus the masks that are shared with these neighbours."""
-    numbers = mapped(reply, in_64_bits)
-    for neighbour in neighbours:
-        key = shared_key(private, neighbour.key)
-        add_mask(numbers, key, sign_of(client, neighbour.client))
-    return numbers
-
-
-def in_64_bits(leaf: Any) -> Tensor | None:
-    """A copy of a tensor of whole numbers; None as it is, and an error for anything else."""
+def widened(leaf: Any, kind: torch.dtype, clients: int) -> Tensor | None:
+    """A copy of a tensor of whole numbers in this type, which holds the sum over so many clients; None as it is."""
     if leaf is None:
         return None
     if not isinstance(leaf, Tensor) or leaf.is_floating_point() or leaf.is_complex():
-        kind = leaf.dtype if isinstance(leaf, Tensor) else type(leaf).__name__
+        found = leaf.dtype if isinstance(leaf, Tensor) else type(leaf).__name__
         raise UserError(
-            f"Expected replies of tensors of whole numbers for privacy=secure_sum, but there is one of {kind}: "
+            f"Expected replies of tensors of whole numbers for privacy=secure_sum, but there is one of {found}: "
             "a method that declares adds_whole_numbers must send nothing else."
         )
-    return leaf.to(torch.int64, copy=True, memory_format=torch.contiguous_format)
+    room = torch.iinfo(kind)
+    largest = room.max // clients
+    if torch.iinfo(leaf.dtype).max > largest and leaf.numel() > 0:
+        low, high = (int(end) for end in leaf.aminmax())
+        if not -largest <= low <= high <= largest:
+            raise UserError(
+                f"A reply has the number {max(high, -low):,}, but sums over {clients} clients in {room.bits} bits are "
+                f"exact up to {largest:,} at each: set privacy.bits=64, or fewer method.bits."
+            )
+    return leaf.to(kind, copy=True, memory_format=torch.contiguous_format)
 
 
 def sign_of(client: int, other: int) -> int:
@@ -183,7 +193,7 @@ def added(uploads: Iterator[tuple[int, Any]]) -> tuple[Any, list[int]]:
     for client, upload in uploads:
         clients.append(client)
         if total is None:
-            total = mapped(upload, in_64_bits)
+            total = mapped(upload, lambda leaf: None if leaf is None else leaf.clone())
         else:
             add(total, upload)
     return total, clients

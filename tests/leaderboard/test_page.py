@@ -446,7 +446,7 @@ def test_a_table_that_is_cut_says_so_and_can_be_turned(opened: Browser) -> None:
     opened.until("return document.getElementById('table').scrollLeft === 0")
     opened.click(".edges > .more")
     opened.until(f"{SIDES}.includes('left')")
-    opened.resize(2800)
+    opened.resize(2400)
     opened.until("return document.querySelector('.edges > .more').hidden")
     assert (opened.run(HIDDEN), opened.run(SIDES)) == (0, "")
 

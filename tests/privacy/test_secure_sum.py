@@ -14,8 +14,8 @@ from hypothesis import strategies as some
 from fcl_bench import ConfigError, UserError
 from fcl_bench.client import Client
 from fcl_bench.privacy import REPLY, Participants
-from fcl_bench.privacy.masks import add_mask, new_key, public_part, shared_key
-from fcl_bench.privacy.secure_sum import SecureSum
+from fcl_bench.privacy.masks import add_masks, new_key, public_part, shared_key
+from fcl_bench.privacy.secure_sum import TYPES, SecureSum
 
 
 @dataclass(frozen=True)
@@ -62,14 +62,16 @@ def uploads_of(numbers):
     return [Upload(torch.tensor(row, dtype=torch.int16), torch.tensor(sum(row))) for row in numbers]
 
 
-def secure(neighbours=4, colluding=1):
-    return SecureSum("secure_sum", neighbours, colluding)
+def secure(neighbours=4, colluding=1, bits=None):
+    return SecureSum("secure_sum", neighbours, colluding, bits)
 
 
 @given(some.data())
 @settings(deadline=None, max_examples=40)
 def test_the_server_gets_the_sum_to_the_bit_whoever_drops_out(data):
-    privacy = secure(data.draw(some.sampled_from([2, 4, 6])), colluding=data.draw(some.integers(0, 1)))
+    neighbours = data.draw(some.sampled_from([2, 4, 6]))
+    bits = data.draw(some.sampled_from([None, 32, 64]))
+    privacy = secure(neighbours, data.draw(some.integers(0, 1)), bits)
     clients = data.draw(some.integers(privacy.colluding + 2, 9))
     sizes = some.lists(some.integers(-(2**15), 2**15 - 1), min_size=5, max_size=5)
     numbers = data.draw(some.lists(sizes, min_size=clients, max_size=clients))
@@ -133,20 +135,34 @@ def test_the_circle_holds_together_without_fewer_than_its_neighbours(neighbours,
             assert reached == left
 
 
-def test_a_mask_is_the_key_stream_of_the_agreed_key():
-    """The same for both clients; AES-256 in counter mode over the shared key, read as numbers of 64 bits."""
+@pytest.mark.parametrize("bits", [32, 64])
+def test_a_mask_is_the_key_stream_of_the_agreed_key(bits):
+    """The same for both clients; AES-128 in counter mode over the shared key, read as numbers of so many bits."""
     one = new_key()
     other = new_key()
     key = shared_key(one, public_part(other))
     assert torch.equal(key, shared_key(other, public_part(one)))
     size = 2**16 + 5  # several pieces
-    numbers = torch.full((size,), 3)
-    add_mask(numbers, key, sign=1)
+    numbers = torch.full((size,), 3, dtype=TYPES[bits])
+    add_masks(numbers, [(key, 1)])
     cipher = Cipher(algorithms.AES(key.numpy().tobytes()), modes.CTR(bytes(16))).encryptor()
-    stream = np.frombuffer(cipher.update(bytes(8 * size)), dtype="<i8")
+    stream = np.frombuffer(cipher.update(bytes(bits // 8 * size)), dtype=f"<i{bits // 8}")
     np.testing.assert_array_equal(numbers.numpy(), stream + 3)
-    add_mask(numbers, key, sign=-1)
+    add_masks(numbers, [(key, -1)])
     assert numbers.tolist() == [3] * size
+
+
+def test_a_sum_that_may_not_fit_is_refused_at_the_client():
+    """Three times 2^31 / 3 is more than 32 bits hold."""
+    most = (2**31 - 1) // 3
+    for largest, bits in ((most, 32), (2**33, 64)):
+        uploads = [Upload(torch.tensor([largest, -largest]), torch.tensor(0))] * 3
+        (received,) = Wires(secure(bits=bits), Sends(uploads), range(3)).exchange(range(3))
+        assert received.reply.numbers.tolist() == [3 * largest, -3 * largest]
+    uploads = [Upload(torch.tensor([0, -most - 1]), torch.tensor(0))] * 3
+    complaint = r"has the number 715,827,883, but .* 3 clients in 32 bits .* set privacy.bits=64"
+    with pytest.raises(UserError, match=complaint):
+        Wires(secure(bits=32), Sends(uploads), range(3)).exchange(range(3))
 
 
 def test_replies_that_are_no_whole_numbers_are_refused():
@@ -176,7 +192,7 @@ def test_too_few_clients_are_refused():
 )
 def test_settings_without_a_meaning_are_refused(values, complaint):
     with pytest.raises(ConfigError, match=complaint):
-        SecureSum("secure_sum", *values)
+        SecureSum("secure_sum", *values, bits=None)
 
 
 @pytest.mark.parametrize("words", ["method=finetune", "method=afcl method.arithmetic=float64"])
@@ -197,12 +213,16 @@ def test_a_run_ends_with_the_same_model_to_the_bit(tiny, tmp_path, method):
     assert secret.result["run_id"] != plain.result["run_id"]
 
 
-def test_bytes_of_all_steps_are_counted(tiny):
-    """In the last task: three clients, six classes, 16 features, whose triangle of one panel has all 256 numbers."""
-    line = tiny("method=afcl", "privacy=secure_sum").exchanges[-1]
+@pytest.mark.parametrize(("bits", "size"), [(7, 4), (16, 8)])
+def test_bytes_of_all_steps_are_counted(tiny, bits, size):
+    """Sums of 7 bits fit into numbers of 4 bytes.
+
+    In the last task: three clients, six classes, 16 features, whose triangle of one panel has all 256 numbers.
+    """
+    line = tiny("method=afcl", f"method.bits={bits}", "privacy=secure_sum").exchanges[-1]
     assert (line["asked"], line["answered"]) == (3, 3)
     public_key = 32
-    upload = 8 * (16 * 16 + 6 * 16 + 2)
+    upload = size * (16 * 16 + 6 * 16 + 2)
     assert line["uplink_bytes"] == 3 * (public_key + upload)
     links = 3 * 2 * (8 + public_key)  # of each client the numbers and keys of its two neighbours, sent to all
     assert line["downlink_bytes"] == 3 * (links + 8)
