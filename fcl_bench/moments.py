@@ -57,7 +57,11 @@ class Arithmetic(Protocol):
 
     kind: torch.dtype  # in which any sum has room
     none_clipped: Tensor  # how many features were clipped, before there are any; (0,) in float64
-    sum_bits: int  # of a number in sums over a task
+
+    @property
+    def sum_bits(self) -> int:
+        """Of a number in sums over a task."""
+        ...
 
     def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
         """The sum of the features of every class, (classes, features), and how many features were clipped."""

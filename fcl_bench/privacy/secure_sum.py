@@ -98,7 +98,7 @@ class SecureSum:
         neighbours = everybody.get(client.id, ())
         if step == SEEDS:
             return {neighbour.client: shared_key(private, neighbour.key) for neighbour in neighbours}
-        kind = TYPES[self.bits or getattr(method, "sum_bits", 64)]
+        kind = TYPES[self.bits or int(getattr(method, "sum_bits", 64))]
         reply = getattr(method, function)(client, *message[1:])
         numbers = mapped(reply, partial(widened, kind=kind, clients=len(everybody)))
         masks = [(shared_key(private, other.key), sign_of(client.id, other.client)) for other in neighbours]
