@@ -35,38 +35,50 @@ def afcl(data_dir: Path | None, recursive: bool) -> Iterator[Row]:
         check_equal(in_float64)
         samples, features = scenario.train.shape
         where = f"on {samples:,} x {features} cached features; reference: one naive float64 solve"
-        how = f"10 tasks x 5 clients {where}"
-        for name, each, limit in (
-            ("AFCL, integers / joint ridge", scenario, 0.35),
-            ("AFCL, integers, 100 clients / joint ridge", many, 0.6),
-            ("AFCL, float64 / joint ridge", in_float64, 1.0),
+        tail = f"{where}; best of {REPEATS}"
+        for name, each, clients, limit in (
+            ("AFCL, integers / joint ridge", scenario, 5, 0.35),
+            ("AFCL, integers, 100 clients / joint ridge", many, 100, 0.6),
+            ("AFCL, float64 / joint ridge", in_float64, 5, 1.0),
         ):
-            run = partial(learning_seconds, each)
-            seconds, reference = best(REPEATS, run, lambda: joint(scenario))
-            described = f"{how if each is not many else f'10 tasks x 100 clients {where}'}; best of {REPEATS}"
-            yield Row(name, described, seconds, "s", reference, limit=limit)
-        seconds, reference = best(REPEATS, partial(learning_seconds, scenario, solutions=10), lambda: joint(scenario))
-        yield Row("AFCL, integers, weights of every task / joint ridge", how, seconds, "s", reference)
+            seconds, reference = best(REPEATS, partial(run_seconds, each), lambda: joint(scenario))
+            yield Row(name, f"10 tasks x {clients} clients {tail}", seconds, "s", reference, limit=limit)
         masked = make_scenario(*RUN, *SPREAD, *data, "privacy=secure_sum")
-        seconds, reference = best(REPEATS, partial(learning_seconds, masked), partial(learning_seconds, scenario))
         how_masked = f"10 tasks x 5 clients, a mask with every other client; best of {REPEATS}"
-        yield Row("AFCL, secure sums / plain uploads", how_masked, seconds, "s", reference, limit=1.5)
+        for name, measure, limit in (("", run_seconds, 1.5), (", sums alone", learning_seconds, None)):
+            seconds, reference = best(REPEATS, partial(measure, masked), partial(measure, scenario))
+            yield Row(f"AFCL, secure sums / plain uploads{name}", how_masked, seconds, "s", reference, limit=limit)
         for name, each in (("integers", scenario), ("float64", in_float64)):
             seconds, reference = best(REPEATS, partial(certify, each), lambda: joint(scenario))
-            described = f"the answer of one place and its hashes, {where}; best of {REPEATS}"
-            yield Row(f"certify, {name} / joint ridge", described, seconds, "s", reference, limit=1.2)
+            yield Row(
+                f"certify, {name} / joint ridge",
+                f"the answer of one place and its hashes, {tail}",
+                seconds,
+                "s",
+                reference,
+                limit=1.2,
+            )
         megabytes = [uplink_megabytes(each) for each in (scenario, in_float64)]
-        yield Row("uploads, integers / float64", how, megabytes[0], "MB", megabytes[1], limit=0.55)
+        yield Row("uploads, integers / float64", "10 tasks x 5 clients", megabytes[0], "MB", megabytes[1], limit=0.55)
         if recursive:
-            seconds = learning_seconds(make_scenario(*RUN, *SPREAD, *data, "method.form=recursive"))
+            seconds = run_seconds(make_scenario(*RUN, *SPREAD, *data, "method.form=recursive"))
             yield Row("AFCL, form: recursive / joint ridge", "the same, once", seconds, "s", reference)
 
 
-def learning_seconds(scenario: Scenario, solutions: int = 1) -> float:
-    """Clients and server; weights are solved so many times, as a run solves them when they are scored."""
+def run_seconds(scenario: Scenario) -> float:
+    """Clients and server, where weights are solved after every task, as a run does to score them."""
+    return _seconds(scenario, solutions=len(scenario.stream.tasks))
+
+
+def learning_seconds(scenario: Scenario) -> float:
+    """Clients and server without any solution."""
+    return _seconds(scenario, solutions=0)
+
+
+def _seconds(scenario: Scenario, solutions: int) -> float:
     method = scenario.method()
     state, costs = learn_all(scenario, method)
-    solving = seconds_of(lambda: method.classifier(state))
+    solving = seconds_of(lambda: method.classifier(state)) if solutions else 0.0
     return costs.client_seconds + costs.server_seconds + solutions * solving
 
 
