@@ -18,6 +18,7 @@ from textwrap import shorten
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.plugins import Plugins
+from hydra.errors import HydraException
 from hydra.types import HydraContext, RunMode
 from omegaconf import DictConfig, OmegaConf
 from rich.live import Live
@@ -64,10 +65,20 @@ def sweep(overrides: Sequence[str]) -> None:
 
 
 def _as_choice(word: str) -> str:
-    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice."""
+    """Make ``group.key=value`` a sweep of one value, as Hydra sets plain values before a swept group has a choice.
+
+    Lists of values are sweeps already. ``null`` stays plain: Hydra knows no sweep of it alone.
+    """
     key, _, value = word.partition("=")
-    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value and "(" not in value
-    return f"{key}=choice({value})" if plain else word
+    plain = "." in key and not key.lstrip("+~").startswith("hydra.") and value not in ("", "null")
+    return f"{key}=choice({value})" if plain and not _is_sweep(word) else word
+
+
+def _is_sweep(word: str) -> bool:
+    try:
+        return bool(OverridesParser.create().parse_override(word).is_sweep_override())
+    except HydraException:  # where it is used, it will be named
+        return False
 
 
 def _combinations(loader: ConfigLoader, settings: DictConfig) -> list[list[str]]:

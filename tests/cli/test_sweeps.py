@@ -60,6 +60,14 @@ def test_a_sweep_over_methods_takes_settings_they_share(tiny: Command, output_di
     assert all("epochs: 1\n" in path.read_text() for path in output_dir.rglob("config.yaml"))
 
 
+@pytest.mark.parametrize("values", ["null", "null,4"])
+def test_a_sweep_takes_null(values: str, tiny: Command, output_dir: Path) -> None:
+    words = ("method.arithmetic=float64", f"method.project={values}")
+    done = tiny("-m", "method=afcl", *words, "stream.manifest=null")
+    assert done.code == 0, done.err
+    assert len(records(output_dir)) == len(values.split(","))
+
+
 def test_a_failure_does_not_stop_a_sweep_and_is_listed_at_the_end(
     tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
