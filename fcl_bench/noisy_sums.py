@@ -1,7 +1,7 @@
 """Sums that may be private: of samples that are projected to fewer dimensions and bounded, and with noise.
 
-Noise of independent numbers is as large in a matrix of 1,280 x 1,280 as in one of 128 x 128, number by number, but what
-it does to a solution grows with the matrix. So fewer dimensions are a defence of accuracy.
+Noise of independent numbers is as large in a matrix of 1,280 x 1,280 as in one of 128 x 128, number by number, but its
+eigenvalues grow with the matrix. Fewer dimensions have less noise, and less of the features.
 """
 
 import math
