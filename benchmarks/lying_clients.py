@@ -173,7 +173,7 @@ def main() -> None:
     parser.add_argument("--methods", default=",".join((*METHODS, *IN_CLOSED_FORM)), help="names between commas")
     parser.add_argument("--rules", default=",".join(RULES), help="aggregations between commas")
     parser.add_argument("overrides", nargs="*")
-    options = parser.parse_intermixed_args()
+    options = parser.parse_args()
     print(line(["method", "aggregation", *LIES]))
     print(line([":---", ":---", *["---:"] * len(LIES)]))
     for name in options.methods.split(","):
