@@ -1,7 +1,8 @@
 """``python -m benchmarks.lying_clients OVERRIDES``: what one lying client does to methods, with each ``aggregation``.
 
 Client 0 lies in every task. The others, the stream and the scores are those of a run with the same overrides. Prints a
-table as Markdown: accuracy on the whole test set after the last task in percent, mean and standard deviation over seeds.
+table as Markdown: accuracy on the whole test set after the last task, in percent, as mean and standard deviation over
+seeds.
 
 The lies: let r be the model that the liar received and w what honest training makes of it. For sums, as AFCL and FedNCM
 send them, r is 0 and w the sum; the liar tells the true numbers of samples.
