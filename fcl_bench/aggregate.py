@@ -42,8 +42,9 @@ def weighted_mean(updates: Iterable[Update], default: StateDict) -> StateDict:
                 totals[name] = totals[name].add_(term) if name in totals else term
     if samples == 0:
         return default
-    return {name: _as(total / samples, default.get(name, update.weights[name])) for name, total in totals.items()}
+    return {name: of_type(total / samples, default.get(name, update.weights[name])) for name, total in totals.items()}
 
 
-def _as(mean: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def of_type(mean: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """The mean as a tensor of the type of another one, rounded to the nearest integer if that has integers."""
     return mean.to(like.dtype) if like.is_floating_point() else mean.round().to(like.dtype)

@@ -6,20 +6,22 @@ are the business of this module; which classes are in the softmax is chosen in :
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
-from fcl_bench.aggregate import Update, weighted_mean
+from fcl_bench.aggregate import Update
 from fcl_bench.backbone import Backbone
+from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Client, Clients
 from fcl_bench.head import grown
 from fcl_bench.local import Fit, Indexable, batch_sizes
 from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 from fcl_bench.message import StateDict, snapshot
+from fcl_bench.robust import Aggregation, aggregated, fewest
 from fcl_bench.softmax import Scope, columns_at_client, columns_for_all
 from fcl_bench.stream import Task
 from fcl_bench.threads import numbers_per_sample, threads_for
@@ -33,7 +35,8 @@ class Training(TypedDict):
     Each task has ``rounds`` rounds of ``epochs`` local epochs. ``schedule`` sets the learning rate of each round of a
     task: constant; half a cosine from ``lr`` to ``lr_end``; or ``step``, a tenth after half of the rounds and a
     hundredth after three quarters. ``ce_scope`` says over which classes the softmax of the cross-entropy goes: those of
-    the task, all seen so far, or the client's own.
+    the task, all seen so far, or the client's own. ``aggregation`` says how the models of clients become one; all
+    rules but the mean are for clients that may lie, and some of them assume how many do: ``liars``.
     """
 
     fit: Fit
@@ -45,6 +48,8 @@ class Training(TypedDict):
     lr_end: Annotated[float, Field(ge=0)]
     schedule: Literal["constant", "cosine", "step"]
     ce_scope: Scope
+    aggregation: Aggregation
+    liars: NonNegativeInt
 
 
 @dataclass(frozen=True)
@@ -81,12 +86,28 @@ class FederatedAveraging(Generic[Loss]):
         weights = grown(weights, task.seen)
         for number in self.rounds_left(task):
             updates = clients.map(train, self.round(number, weights, task))
-            weights = weighted_mean(updates, default=weights)
+            weights = self.aggregate(updates, default=weights)
             yield weights
+
+    def aggregate(self, updates: Iterable[Update], default: StateDict) -> StateDict:
+        """The clients' models as one, as ``aggregation`` says; ``default`` where too few have samples."""
+        return aggregated(updates, default, self.training["aggregation"], self.training["liars"])
 
     def rounds_left(self, task: Task) -> range:
         """The numbers of the rounds that are left of a task: all of them, unless the task is resumed."""
+        self.refuse_few(len(task.registrations))
         return range(task.yielded, self.rounds)
+
+    def refuse_few(self, clients: int) -> None:
+        """Raise a :class:`ConfigError` if there are fewer clients than ``aggregation`` needs in every round."""
+        aggregation = self.training["aggregation"]
+        liars = self.training["liars"]
+        least = fewest(aggregation, liars)
+        if clients < least:
+            raise ConfigError(
+                f"Expected at least {least} clients for method.aggregation={aggregation} with method.liars={liars}, "
+                f"but got {clients}: set partition.clients={least}, fewer method.liars, or method.aggregation=median."
+            )
 
     def round(self, number: int, weights: StateDict, task: Task) -> Round:
         """What to send to every client in round ``number`` of a task."""

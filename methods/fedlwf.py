@@ -36,7 +36,6 @@ from fcl_bench import (
     Training,
     Update,
     grown,
-    weighted_mean,
 )
 
 
@@ -85,7 +84,7 @@ class FedLwF:
         weights = grown(state, task.seen)
         for number in self.averaging.rounds_left(task):
             lesson = Lesson(self.averaging.round(number, weights, task), self.columns(task))
-            weights = weighted_mean(clients.map(self.train, lesson), default=weights)
+            weights = self.averaging.aggregate(clients.map(self.train, lesson), default=weights)
             yield weights
 
     def columns(self, task: Task) -> Tensor | None:

@@ -7,7 +7,9 @@ Followed: a client's step is w -= lr (g - c_k + c); after its S steps c_k become
 the sum of the changes of c_k over the number of all clients. Plain SGD: momentum would make (w_global - w_k) / (S lr)
 something else than a mean gradient, and is refused.
 Deviates: buffers (BatchNorm's statistics) have no control variate and are averaged. When a task brings new classes,
-their rows of c and c_k begin at zero; the others stay. A client without data takes no part in the mean.
+their rows of c and c_k begin at zero; the others stay. A client without data takes no part in the mean. With another
+``aggregation`` than the mean, which the paper does not have, the same rule makes one model of the clients' models and,
+by itself, one change of their changes, which then stands for each of them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -31,7 +33,6 @@ from fcl_bench import (
     Training,
     Update,
     grown,
-    weighted_mean,
 )
 
 
@@ -115,12 +116,20 @@ class Scaffold:
         control = self.fitted(state.control, weights)
         for number in self.averaging.rounds_left(task):
             sent = Controlled(self.averaging.round(number, weights, task), control)
-            changes: StateDict = {}
-            updates = summed(clients.map(self.train, sent), changes)
-            mean = weighted_mean(updates, default=weights)
+            mean, changes = self.averaged(clients.map(self.train, sent), default=weights)
             weights = {name: self.moved(name, value, mean[name]) for name, value in weights.items()}
             control = {name: value + changes.get(name, 0) / len(clients) for name, value in control.items()}
             yield Global(weights, control)
+
+    def averaged(self, replies: Iterable[Reply], default: StateDict) -> tuple[StateDict, StateDict]:
+        """The clients' models as one, and the sum of the changes of their control variates."""
+        if self.averaging.training["aggregation"] == "mean":
+            totals: StateDict = {}
+            return self.averaging.aggregate(summed(replies, totals), default), totals
+        trained = [reply for reply in replies if reply.change]
+        model = self.averaging.aggregate([reply.update for reply in trained], default)
+        change = self.averaging.aggregate([Update(reply.change, samples=1) for reply in trained], default={})
+        return model, {name: len(trained) * value for name, value in change.items()}
 
     def moved(self, name: str, old: Tensor, mean: Tensor) -> Tensor:
         """A parameter after the server's step; a buffer is the mean itself."""

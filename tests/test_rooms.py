@@ -17,7 +17,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("transport",),
     ("data", "federation"),
     ("aggregate", "evidence", "head", "learning", "linalg", "method", "replay", "softmax"),
-    ("held_back", "whole_numbers"),
+    ("held_back", "robust", "whole_numbers"),
     ("moments",),
     ("noisy_sums",),
     ("local", "losses"),

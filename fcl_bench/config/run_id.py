@@ -21,9 +21,11 @@ ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
     "backbone.feature_range": None,
+    "method.aggregation": "mean",  # of methods that average
     "method.arithmetic": "float64",  # of afcl, fedncm and joint
     "method.bits": None,  # of afcl, fedncm and joint
     "method.distil": "known",  # of fedlwf
+    "method.liars": 1,  # of methods that average
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
     "method.project": None,  # of afcl

@@ -54,6 +54,11 @@ def test_values_comments_and_choices_stand_behind_a_name() -> None:
             *("method.ce_scope", "task"),
             "task | seen | local: softmax over the classes of the task | seen so far | local (the client's own)",
         ],
+        [
+            *("method.aggregation", "mean"),
+            "mean | median | trimmed_mean | krum | multi_krum: of clients' models; all but mean resist liars",
+        ],
+        ["method.liars", "1", "clients assumed to lie, for trimmed_mean, krum and multi_krum"],
     ]
 
 

@@ -82,6 +82,8 @@ def test_a_name_counts(node: str) -> None:
         ("backbone.clients_hold", None, "images"),
         ("method.distil", "known", "absent"),
         ("method.share", "equal", "whole"),
+        ("method.aggregation", "mean", "median"),
+        ("method.liars", 1, 2),
         ("method.look_ahead", False, True),
         ("method.look_ahead_epochs", 100, 50),
     ],
