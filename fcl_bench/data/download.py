@@ -49,7 +49,8 @@ class Source:
             )
         for form in self.accepts:
             for path in sorted(data_dir.glob(form.rstrip("/"))):
-                if path.is_dir() if form.endswith("/") else path.is_file():
+                fits = path.is_dir() if form.endswith("/") else path.is_file()
+                if fits:
                     return path
         problem = f"downloads are off (dataset.download=false; it is published at {self.url})"
         if download:
