@@ -18,6 +18,7 @@ EDITION = Edition(
     meta={"meta": "7973b15100ade9c7d40fb424638fde48"},
     labels="fine_labels",
     classes="fine_label_names",
+    earlier={"e26f9f62ae8c02de5e992d310b1d4c8a": "9f4dac12adb05ca1b19254a33bd45e36"},
 )
 
 

@@ -1,16 +1,18 @@
 """What data sets in folders named by class have in common: listing, checks, split and fingerprint."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
-from fcl_bench.data.images import SUFFIXES, Files, ImageFiles
+from fcl_bench.data.digests import digests_of
+from fcl_bench.data.images import LARGEST_FILE, SUFFIXES, Files, ImageFiles
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.ordering import digest, hold_out, name_order
 from fcl_bench.errors import UserError
 
-FINGERPRINTED = 256  # files per half whose contents enter a fingerprint, besides the names and sizes of all
+SCHEME = "class folders, every byte"  # of the fingerprint; to be changed when equal ones come to mean other contents
 
 Members = Mapping[str, Sequence[str]]  # the paths of the images of each class, classes in label order
 
@@ -18,12 +20,15 @@ Members = Mapping[str, Sequence[str]]  # the paths of the images of each class, 
 def list_classes(files: Files, folder: str = "") -> Members:
     """The images below each folder in ``folder`` ("" or ending in "/"); classes are in alphabetical order."""
     members: dict[str, list[str]] = {}
+    unused: list[str] = []
     for path in sorted(files.sizes):
         name, nested, _ = path.removeprefix(folder).partition("/")
         if path.startswith(folder) and name and nested:
             images = members.setdefault(name, [])
             if path.lower().endswith(SUFFIXES):
                 images.append(path)
+            elif not path.endswith("/"):
+                unused.append(path)
     where = f"{files.root}/{folder}"
     if not members:
         raise UserError(f"Expected one folder of images per class in {where}, but there is none.")
@@ -31,7 +36,17 @@ def list_classes(files: Files, folder: str = "") -> Members:
         raise UserError(
             f"The class folder {empty[0]} in {where} has no images ({', '.join(SUFFIXES)}); fill or remove it."
         )
+    if unused:
+        warnings.warn(_left_out(where, unused), stacklevel=2)
     return dict(sorted(members.items()))
+
+
+def _left_out(where: str, unused: Sequence[str]) -> str:
+    names = ", ".join(map(repr, unused[:3]))
+    return (
+        f"In the class folders of {where}, files that do not end in one of {', '.join(SUFFIXES)} are left out; "
+        f"there are {len(unused):,}: {names}{' ...' if len(unused) > 3 else ''}"
+    )
 
 
 def list_halves(files: Files) -> tuple[Members, Members]:
@@ -53,6 +68,10 @@ def to_samples(files: Files, members: Members) -> ImageFiles:
     labels: list[int] = []
     for label, (name, images) in enumerate(members.items()):
         for path in images:
+            if files.sizes[path] > LARGEST_FILE:
+                raise UserError(
+                    f"{path} of {files.root} has {files.sizes[path]:,} bytes, too many for an image: remove it."
+                )
             names.append(f"{name}/{path.rpartition('/')[2]}")
             paths.append(path)
             labels.append(label)
@@ -89,16 +108,22 @@ def check_complete(files: Files, found: int, expected: int) -> None:
         )
 
 
+def know_contents(train: ImageFiles, test: ImageFiles) -> list[str]:
+    """The digests of all files of both halves, each of which remembers its own to notice later changes."""
+    digests = digests_of(train.files, [*train.paths, *test.paths])
+    train.digests = digests[: len(train.paths)]
+    test.digests = digests[len(train.paths) :]
+    return digests
+
+
 def as_dataset(
     name: str, classes: Sequence[str], train: ImageFiles, test: ImageFiles, places: tuple[Path, ...]
 ) -> Dataset:
-    """Both halves with a fingerprint of all names and sizes and of the contents of some files.
+    """Both halves with a fingerprint of all names, labels and contents.
 
     ``places`` are the files and folders that were looked at, see :class:`Dataset`.
     """
-    parts: list[object] = [*classes]
+    parts: list[object] = [SCHEME, len(classes), *classes, *know_contents(train, test)]
     for half in (train, test):
-        sizes = [half.files.sizes[path] for path in half.paths]
-        checksums = [half.files.crc(path) for path in half.paths[:FINGERPRINTED]]
-        parts += [len(half.paths), *half.labels, *half.paths, *sizes, *checksums]
+        parts += [len(half.paths), *half.labels, *half.paths]
     return Dataset(name, tuple(classes), train, test, digest(parts), places)

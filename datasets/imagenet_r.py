@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from fcl_bench.data.download import Source, unpack, verify
+from fcl_bench.data.archives import unpack
+from fcl_bench.data.download import Source, verify
 from fcl_bench.data.images import open_files
 from fcl_bench.dataset import Dataset
 from fcl_bench.datasets.class_folders import as_dataset, check_complete, divide, list_classes, to_samples

@@ -2,10 +2,8 @@
 
 import io
 import json
-import zipfile
-import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -13,17 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from fcl_bench.bounded import read_json, read_whole_numbers
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically
-from fcl_bench.partition import Spatial
+from fcl_bench.partition import Dirichlet, IidClients, Shards, Spatial
 from fcl_bench.registration import Registration, Task, register
 from fcl_bench.seeds import generator
-from fcl_bench.temporal import Temporal
+from fcl_bench.stream_arrays import check_whole, limits, number_of_labels
+from fcl_bench.temporal import Disjoint, IidTasks, SiBlurry, Temporal
 
 __all__ = ["Registration", "Stream", "Task", "load", "make_stream", "manifest_files", "save"]
 
 # What is saved, and hashed in this order; ``reserved`` only where samples are reserved, as older streams have none.
 ARRAYS = ("samples", "sizes", "test", "test_sizes", "order", "histogram", "label_digest")
+SUMMARY = ("sizes", "test_sizes", "order", "histogram", "counts")  # for people and tools, in ``stream.json``
+TEMPORAL: dict[str, type] = {"si_blurry": SiBlurry, "disjoint": Disjoint, "iid": IidTasks}
+SPATIAL: dict[str, type] = {"dirichlet": Dirichlet, "iid": IidClients, "shards": Shards}
+PER_NUMBER = 12  # bytes of a number in ``stream.json``, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +147,8 @@ def save(stream: Stream, folder: Path) -> None:
         "schema": 1,
         "hash": stream.hash,
         "parameters": stream.parameters,
-        **{name: getattr(stream, name).tolist() for name in ("sizes", "test_sizes", "order", "histogram", "counts")},
+        "parameters_hash": _parameters_hash(stream.hash, stream.parameters),
+        **{name: getattr(stream, name).tolist() for name in SUMMARY},
     }
     arrays = io.BytesIO()
     np.savez_compressed(arrays, allow_pickle=False, **stream.arrays)
@@ -154,15 +159,31 @@ def save(stream: Stream, folder: Path) -> None:
 
 def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Stream:
     """Read the manifest at ``path`` (its folder or either file), make sure that it is whole and fits the data."""
-    arrays, parameters, saved_hash = _read(Path(path))
-    if _hash(arrays.values()) != saved_hash:
+    arrays, summary = _read(Path(path), limits(train_labels, test_labels))
+    if _hash(arrays.values()) != summary["hash"]:
         raise UserError(f"The stream manifest {path} was altered: it does not match its own hash. Use an intact copy.")
     if not np.array_equal(arrays["label_digest"], _digest(train_labels, test_labels)):
         raise UserError(
             f"The stream manifest {path} was made for other data: the labels differ. "
             "Use the data set, limit_train and limit_test it was made with."
         )
-    return _build(arrays, train_labels, test_labels, parameters)
+    try:
+        check_whole(arrays, len(train_labels), len(test_labels))
+        stream = _build(arrays, train_labels, test_labels, summary["parameters"])
+        _check_summary(stream, summary)
+        if "parameters_hash" not in summary:  # a manifest of an earlier version
+            _check_origin(stream, train_labels, test_labels)
+    except ValueError as error:
+        raise UserError(f"The stream manifest {path} is no stream: {error}. Use an intact copy.") from error
+    return stream
+
+
+def read_parameters(path: Path) -> dict[str, Any]:
+    """What the manifest at ``path`` says of how its stream was made."""
+    try:
+        return dict(read_json(manifest_files(path)[1], most=2**28)["parameters"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, error) from error
 
 
 def manifest_files(path: Path) -> tuple[Path, Path]:
@@ -171,20 +192,66 @@ def manifest_files(path: Path) -> tuple[Path, Path]:
     return base.with_suffix(".npz"), base.with_suffix(".json")
 
 
-def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any], str]:
+def _read(path: Path, most: dict[str, int]) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The arrays and the summary of a manifest, in memory that is bounded by the numbers of samples."""
     files = manifest_files(path)
     for file in (path, *files):
         if not file.exists():
             raise UserError(f"The stream manifest {file} does not exist: it takes stream.npz and stream.json together.")
     try:
-        with np.load(files[0], allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in (*ARRAYS, "reserved") if name in saved or name != "reserved"}
-        summary = json.loads(files[1].read_text())
-        return arrays, dict(summary["parameters"]), summary["hash"]
-    except (OSError, ValueError, KeyError, TypeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise UserError(
-            f"The stream manifest {path} is damaged and cannot be read ({error}). Use an intact copy."
-        ) from error
+        arrays = read_whole_numbers(files[0], most)
+        numbers = sum(most.values()) + 4 * most["samples"]  # the last ones for the counts
+        summary = read_json(files[1], most=2**20 + PER_NUMBER * numbers)
+        if missing := set(ARRAYS) - set(arrays):
+            raise ValueError(f"there is no {min(missing)}")
+        if not isinstance(summary["parameters"], dict) or not isinstance(summary["hash"], str):
+            raise ValueError("its parameters or its hash are of another kind")
+        return {name: arrays[name] for name in (*ARRAYS, "reserved") if name in arrays}, summary
+    except Exception as error:  # damaged archives raise anything
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UserError:
+    return UserError(f"The stream manifest {path} is damaged and cannot be read ({error}). Use an intact copy.")
+
+
+def _check_summary(stream: Stream, summary: dict[str, Any]) -> None:
+    """Raise a ValueError unless all that was saved beside the samples follows from them, or was saved with them."""
+    if stream.hash != summary["hash"]:
+        raise ValueError("its classes are not those of its samples")
+    for name in SUMMARY:
+        if summary.get(name) != getattr(stream, name).tolist():
+            raise ValueError(f"its {name} in stream.json are not those of its samples")
+    expected = _parameters_hash(stream.hash, stream.parameters)
+    if summary.get("parameters_hash", expected) != expected:
+        raise ValueError("its parameters were altered")
+    for name, number in zip(("tasks", "clients"), stream.sizes.shape, strict=True):
+        if stream.parameters.get(name, number) != number:
+            raise ValueError(f"its parameters name {stream.parameters[name]} {name}, but it has {number}")
+
+
+def _check_origin(stream: Stream, train_labels: np.ndarray, test_labels: np.ndarray) -> None:
+    """Raise a ValueError unless the parameters, which no hash binds, lead to the very stream."""
+    try:
+        if stream.parameters.get("shards_per_client", 1) > len(train_labels) / stream.clients + 1000:
+            raise ValueError("nearly all shards would be empty")
+        temporal = _split(TEMPORAL[stream.parameters["name"]], stream.parameters)
+        spatial = _split(SPATIAL[stream.parameters["partition"]], stream.parameters)
+        again = make_stream(train_labels, test_labels, temporal, spatial, stream.parameters["seed"])
+    except Exception as error:  # parameters may be anything
+        raise ValueError(f"its parameters make no stream ({error})") from error
+    if again.hash != stream.hash:
+        raise ValueError("its parameters lead to another one")
+
+
+def _split(kind: Any, parameters: dict[str, Any]) -> Any:
+    names = [field.name for field in fields(kind) if field.name != "name"]
+    return kind(**{name: parameters[name] for name in names if name in parameters})
+
+
+def _parameters_hash(stream_hash: str, parameters: dict[str, Any]) -> str:
+    """Binds parameters to a stream; the hash of a stream itself is equal for streams of other names."""
+    return sha256(f"{stream_hash}{json.dumps(parameters, sort_keys=True)}".encode()).hexdigest()
 
 
 def _build(
@@ -232,7 +299,7 @@ def _counts(held: list[tuple[np.ndarray, np.ndarray]], clients: int, order: tupl
 
 
 def _histogram(train_labels: np.ndarray, test_labels: np.ndarray) -> np.ndarray:
-    labels = int(max(train_labels.max(initial=-1), test_labels.max(initial=-1))) + 1
+    labels = number_of_labels(train_labels, test_labels)
     return np.array([np.bincount(half, minlength=labels) for half in (train_labels, test_labels)])
 
 

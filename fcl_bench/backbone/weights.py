@@ -111,9 +111,13 @@ def read_state(path: Path) -> dict[str, Tensor]:
     for wrapper in ("state_dict", "model"):
         if isinstance(state, Mapping) and isinstance(state.get(wrapper), Mapping):
             state = state[wrapper]
-    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
+    if not isinstance(state, Mapping) or not all(_is_named_tensor(*item) for item in state.items()):
         raise UserError(f"Expected a state dict (names and tensors) in {path}, but it holds something else.")
     return dict(state)
+
+
+def _is_named_tensor(name: object, value: object) -> bool:
+    return isinstance(name, str) and isinstance(value, Tensor) and value.layout == torch.strided
 
 
 def shared_digest(network: nn.Module) -> str:
@@ -195,4 +199,19 @@ def _load(network: nn.Module, state: dict[str, Tensor], source: str, name: str) 
             problems.append(f"{len(keys)} {kind}, first {keys[0]}")
     if problems:
         raise UserError(f"{source} does not fit backbone.name={name}; tensors: {'; '.join(problems)}.")
+    damaged = [key for key in wanted if key in state and not _is_sound(state[key], wanted[key])]
+    if damaged:
+        raise UserError(
+            f"{source} holds other things than finite real numbers in {len(damaged)} tensors, first {damaged[0]}: "
+            "replace it by an intact copy."
+        )
     network.load_state_dict(state, strict=False)
+
+
+def _is_sound(value: Tensor, wanted: Tensor) -> bool:
+    """Whether a tensor from a file can stand for one of the network without becoming something else."""
+    if value.is_quantized or value.device.type == "meta" or value.is_complex():
+        return False
+    if wanted.is_floating_point() and not value.is_floating_point():
+        return False
+    return bool(torch.isfinite(value.to(wanted.dtype)).all())

@@ -47,7 +47,9 @@ def _run(config: DictConfig, overrides: Sequence[str], view: View) -> None:
     with explained():
         check(config)  # imports what the configuration names, and with it torch
     from fcl_bench.run.experiment import run
+    from fcl_bench.run.replayed import refuse_contradictions
 
+    refuse_contradictions(config, overrides)
     keep_freed_memory()
     forget_peak_memory()
     run(config, view, shlex.join(["python", "-m", "fcl_bench", *overrides]))

@@ -27,12 +27,15 @@ def show_stream(words: list[str]) -> None:
     from fcl_bench.config.compose import composed
     from fcl_bench.leaderboard.picture_file import check_picture, save
     from fcl_bench.leaderboard.stream_picture import dense_counts, picture, table
+    from fcl_bench.run.replayed import refuse_contradictions
     from fcl_bench.run.scenario import plan
 
     check_picture(options.out)
     named = any(word.startswith("method=") for word in options.overrides)
     any_method = [] if named else ["method=afcl"]  # a stream does not depend on it
-    planned = plan(composed(*any_method, *options.overrides))
+    config = composed(*any_method, *options.overrides)
+    refuse_contradictions(config, options.overrides)
+    planned = plan(config)
     stream = planned.stream
     Console(highlight=False).print(table(stream, planned.dataset.classes))
     counts = dense_counts(stream.counts, len(stream.tasks), stream.clients)

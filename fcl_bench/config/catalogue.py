@@ -71,6 +71,8 @@ def problem(file: Traversable) -> str | None:
     """What is wrong with a YAML file, in a sentence; None if it can be read."""
     try:
         yaml.safe_load(file.read_bytes().decode("utf-8"))
+    except RecursionError:
+        return f"{file} has too many groups within groups."
     except UnicodeDecodeError as error:
         line = error.object[: error.start].count(b"\n") + 1
         return f"{file} is not UTF-8 in line {line}: save it in that encoding."

@@ -10,7 +10,8 @@ from yaml import YAMLError
 from fcl_bench.config.catalogue import names, problems
 from fcl_bench.errors import ConfigError, choices
 
-COMPLAINTS = (HydraException, OmegaConfBaseException, YAMLError, ValueError)  # ValueError: as for method=null
+# ValueError: as for method=null; RecursionError: as for very many brackets
+COMPLAINTS = (HydraException, OmegaConfBaseException, YAMLError, ValueError, RecursionError)
 
 
 @contextmanager
@@ -76,9 +77,13 @@ def _several_values(error: Exception) -> str | None:
 
 def _broken_file(error: Exception) -> str | None:
     """Neither error names the file, so all files are looked at."""
-    if not isinstance(error, (YAMLError, UnicodeDecodeError)):
+    if not isinstance(error, (YAMLError, UnicodeDecodeError, RecursionError)):
         return None
     return " ".join(problems()) or None
+
+
+def _too_deep(error: Exception) -> str | None:
+    return "There are too many brackets within brackets: write fewer." if isinstance(error, RecursionError) else None
 
 
 def _first_line(error: Exception) -> str:
@@ -92,4 +97,5 @@ EXPLANATIONS: tuple[Callable[[Exception], str | None], ...] = (
     _missing_choice,
     _several_values,
     _broken_file,
+    _too_deep,
 )

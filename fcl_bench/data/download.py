@@ -1,13 +1,10 @@
 """Published archives: found in ``data_dir`` or fetched once, checked, and never visible half-written."""
 
+import errno
 import hashlib
 import shutil
 import sys
-import tarfile
-import tempfile
 import time
-import zipfile
-import zlib
 from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path, PurePosixPath
@@ -52,7 +49,8 @@ class Source:
             )
         for form in self.accepts:
             for path in sorted(data_dir.glob(form.rstrip("/"))):
-                if path.is_dir() == form.endswith("/"):
+                fits = path.is_dir() if form.endswith("/") else path.is_file()
+                if fits:
                     return path
         problem = f"downloads are off (dataset.download=false; it is published at {self.url})"
         if download:
@@ -104,50 +102,10 @@ def verify(path: Path, md5: str) -> Path:
 
 def checksum(path: Path) -> str:
     """The md5 of a file, in hexadecimal."""
+    if path.is_fifo() or path.is_char_device():
+        raise OSError(errno.EINVAL, "it is not a file")
     with path.open("rb") as file:
         return hashlib.file_digest(file, "md5").hexdigest()
-
-
-def unpack(archive: Path, target: Path) -> Path:
-    """Unpack a zip or tar file to the folder ``target`` unless it is there; a top folder of that name is taken off."""
-    try:
-        with FileLock(f"{target}.lock"):
-            if not target.exists():
-                with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
-                    contents = Path(scratch, "contents")
-                    _extract(archive, contents)
-                    inner = contents / target.name
-                    (inner if inner.is_dir() else contents).replace(target)
-    except tarfile.FilterError as error:
-        raise UserError(f"Refused to unpack {archive.absolute()}: {error}; get it from a source you trust.") from error
-    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError) as error:
-        raise UserError(f"{archive.absolute()} is damaged or incomplete; replace it by an intact copy.") from error
-    except OSError as error:
-        raise UserError(
-            f"Cannot unpack {archive.absolute()} to {target.absolute()}: {error.strerror or error}"
-        ) from error
-    return target
-
-
-def _extract(archive: Path, folder: Path) -> None:
-    """Stop at the first member that would land outside of ``folder``."""
-
-    def check(name: str) -> None:
-        if PurePosixPath(name).is_absolute() or ".." in PurePosixPath(name).parts:
-            raise tarfile.FilterError(f"its member {name} would land outside of the target folder")
-
-    def contained(member: tarfile.TarInfo, path: str) -> tarfile.TarInfo | None:
-        check(member.name)
-        return tarfile.data_filter(member, path)
-
-    if zipfile.is_zipfile(archive):
-        with zipfile.ZipFile(archive) as zipped:
-            for name in zipped.namelist():
-                check(name)
-            zipped.extractall(folder)
-    else:
-        with tarfile.open(archive) as tarred:
-            tarred.extractall(folder, filter=contained)
 
 
 def _transfer(url: str, part: Path) -> None:

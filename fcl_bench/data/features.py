@@ -53,7 +53,8 @@ def cached_inputs(
     versions = {package: version(package) for package in ("torch", "torchvision", "timm")}
     label = Label(dataset.name, half, backbone.name, contents | {"versions": versions})
     compute = _Computation(dataset, half, backbone)
-    entry = complete_entry(cache_dir.absolute() / name, label, rows, compute, progress)
+    dtype = "uint8" if backbone.holds_images else "float32"
+    entry = complete_entry(cache_dir.absolute() / name, label, rows, dtype, compute, progress)
     return Inputs(entry.data, getattr(torch, entry.dtype), entry.shape)
 
 
@@ -127,7 +128,7 @@ class _Computation:
             raise ConfigError(f"{problem}: use backbone=none.")
         if self.backbone.holds_images:
             raise ConfigError(f"{problem}: set backbone.clients_hold=features.")
-        return features.numpy()
+        return features.float().numpy()
 
 
 def _device() -> torch.device:

@@ -15,6 +15,7 @@ from omegaconf import OmegaConf
 from pydantic import AfterValidator, PositiveFloat
 from pydantic_core import PydanticCustomError
 
+from fcl_bench.config.saved import saved_settings
 from fcl_bench.loggers import Log
 from fcl_bench.loggers.wandb_content import of_all_classifiers, rows, tables
 from fcl_bench.loggers.wandb_service import Mode, call_with_timeout, data_dir, location, start_run, wandb_settings
@@ -113,7 +114,7 @@ class Session:
     """A record and its W&B run."""
 
     def __init__(self, record: Path, timeout: float):
-        config: Any = OmegaConf.to_container(OmegaConf.load(record / "config.yaml"))
+        config: Any = OmegaConf.to_container(saved_settings(record / "config.yaml"))
         self.record = record
         self.timeout = timeout
         self.config = config

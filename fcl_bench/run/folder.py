@@ -7,9 +7,10 @@ Whether the run in it is finished is decided in :mod:`fcl_bench.run.finished_run
 import re
 from pathlib import Path
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from fcl_bench.config.run_id import method_name, run_id
+from fcl_bench.config.saved import saved_settings
 from fcl_bench.errors import UserError
 from fcl_bench.run.result import Result, read_result
 
@@ -48,9 +49,8 @@ class RunFolder:
 
 def _read_config(path: Path) -> DictConfig:
     try:
-        config = OmegaConf.load(path)
-        assert isinstance(config, DictConfig)
+        config = saved_settings(path)
         run_id(config)
         return config
     except Exception as error:
-        raise UserError(f"{path} is not the configuration of a run: move that folder away.") from error
+        raise UserError(f"{path} is not the configuration of a run ({error}): move that folder away.") from error

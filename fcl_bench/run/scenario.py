@@ -12,6 +12,7 @@ from fcl_bench.backbone import Backbone, BackboneSource
 from fcl_bench.config.compose import HINTS, Maker, build
 from fcl_bench.config.run_id import method_name
 from fcl_bench.data.cache import Progress, default_folder
+from fcl_bench.data.digests import remembered_in
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
@@ -108,7 +109,9 @@ def plan(config: DictConfig) -> Plan:
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     for hint in HINTS:
         settings.pop(hint, None)
-    dataset = limited(build(OmegaConf.create(settings)), config.limit_train, config.limit_test, config.seed)
+    with remembered_in(cache_folder(config)):
+        whole: Dataset = build(OmegaConf.create(settings))
+    dataset = limited(whole, config.limit_train, config.limit_test, config.seed)
     temporal = build(config.stream)
     spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
@@ -124,7 +127,12 @@ def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progres
     """Have the inputs of both halves ready on disk."""
     dataset = plan.dataset
     backbone = plan.backbone
-    folder = Path(config.cache_dir) if config.cache_dir else default_folder()
+    folder = cache_folder(config)
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
     return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.shape[1:]))
+
+
+def cache_folder(config: DictConfig) -> Path:
+    """Where what takes long to compute is kept between runs."""
+    return Path(config.cache_dir) if config.cache_dir else default_folder()

@@ -5,7 +5,7 @@ import os
 import pickle
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import huggingface_hub
@@ -27,7 +27,7 @@ from torch.nn.functional import interpolate
 import fcl_bench.configs
 from fcl_bench.backbone import Backbone, BackboneSource, InputSpec
 from fcl_bench.backbone.transforms import Brightness, CropFlip, Normalise, Transform
-from fcl_bench.backbone.weights import digest, load_network
+from fcl_bench.backbone.weights import digest, load_network, read_state
 from fcl_bench.config.compose import build, composed
 from fcl_bench.errors import ConfigError, UserError
 
@@ -172,6 +172,33 @@ def test_offline_the_message_says_what_was_tried_and_what_to_do(monkeypatch: pyt
     with pytest.raises(UserError, match=expected) as raised:
         BackboneSource("resnet18", "pretrained").network()
     assert raised.value.exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda tensor: torch.full_like(tensor, float("nan")),
+        lambda tensor: tensor.index_fill(0, torch.tensor([0]), float("inf")),
+        lambda tensor: tensor.to(torch.complex64),
+        lambda tensor: tensor.to(torch.int32),
+        lambda tensor: tensor.double() * 1e300,
+    ],
+    ids=["nan", "inf", "complex", "whole numbers", "too large"],
+)
+def test_weights_that_are_no_finite_real_numbers_are_refused(tmp_path: Path, change: Callable) -> None:
+    state = timm.create_model(SMALL).state_dict()
+    key = next(iter(state))
+    path = saved(tmp_path / "weights.pth", state | {key: change(state[key])})
+    with pytest.raises(UserError, match=f"other things than finite real numbers in 1 tensors, first {key}"):
+        BackboneSource(SMALL, path).network()
+
+
+@pytest.mark.parametrize(
+    "content", [{0: torch.zeros(1)}, [torch.zeros(1)], {"a": torch.zeros(2).to_sparse()}, torch.ones(1)]
+)
+def test_a_file_of_something_else_than_named_tensors_is_refused(tmp_path: Path, content: object) -> None:
+    with pytest.raises(UserError, match="Expected a state dict"):
+        read_state(Path(saved(tmp_path / "weights.pth", content)))
 
 
 def test_pretrained_asks_timm_for_the_weights_the_name_means(monkeypatch: pytest.MonkeyPatch) -> None:

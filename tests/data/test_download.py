@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import os
 import re
 import subprocess
 import sys
@@ -217,3 +218,9 @@ def test_find_prefers_the_first_form_and_tells_folders_from_files(tmp_path: Path
 def test_verify_says_that_a_file_is_missing(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=f"Cannot read {tmp_path}/train: No such file"):
         verify(tmp_path / "train", MD5)
+
+
+def test_a_pipe_in_place_of_an_archive_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.tar")
+    with pytest.raises(UserError, match=r"Cannot read .*a\.tar: it is not a file"):
+        verify(tmp_path / "a.tar", "")

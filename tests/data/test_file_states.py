@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fcl_bench.data.file_states import FileStates
+from fcl_bench.data.file_states import FileStates, Look
 
 
 def rewrite(path: Path) -> None:
@@ -46,3 +46,21 @@ def test_a_path_is_looked_at_once(tmp_path: Path) -> None:
     before = states[str(tmp_path)]
     (tmp_path / "file").touch()
     assert states[str(tmp_path)] == before != FileStates()[str(tmp_path)]
+
+
+def test_links_in_a_circle_and_to_nothing_are_no_hindrance(tmp_path: Path) -> None:
+    for name, target in {"up": tmp_path, "and_up": tmp_path, "self": tmp_path / "self", "nothing": "nowhere"}.items():
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "file").touch()
+    before = FileStates()[str(tmp_path)]
+    (tmp_path / "file").write_text("changed")
+    assert FileStates()[str(tmp_path)].digest != before.digest
+
+
+def test_another_file_with_the_same_name_size_and_times_shows(tmp_path: Path) -> None:
+    one, two = tmp_path / "one", tmp_path / "two"
+    for path in (one, two):
+        path.write_bytes(b"1")
+    looks = [Look.of(path.stat()) for path in (one, two)]
+    assert looks[0].inode == one.stat().st_ino != looks[1].inode
+    assert looks[0].size == looks[1].size == 1

@@ -2,13 +2,14 @@
 
 import io
 import tarfile
+import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from fcl_bench.data.download import unpack
+from fcl_bench.data.archives import unpack
 from fcl_bench.errors import UserError
 
 BODY = bytes(range(256)) * 1000
@@ -86,3 +87,47 @@ def test_unpack_refuses_a_truncated_archive(tmp_path: Path, make: Callable[..., 
     with pytest.raises(UserError, match=f"{archive} is damaged or incomplete"):
         unpack(archive, tmp_path / "set")
     assert {path.name for path in tmp_path.iterdir()} == {file, "set.lock"}
+
+
+@pytest.mark.parametrize("kind", [tarfile.FIFOTYPE, tarfile.CHRTYPE, tarfile.BLKTYPE, tarfile.SYMTYPE, tarfile.LNKTYPE])
+def test_unpack_refuses_what_is_neither_file_nor_folder(tmp_path: Path, kind: bytes) -> None:
+    archive = make_tar(tmp_path / "a.tar", "set/good", link="good", kind=kind)
+    with pytest.raises(UserError, match="its member set/link is a link or a device"):
+        unpack(archive, tmp_path / "set")
+    assert {path.name for path in tmp_path.iterdir()} == {"a.tar", "set.lock"}
+
+
+@pytest.mark.parametrize("make", [make_zip, make_tar])
+@pytest.mark.parametrize("second", ["set/Cat", "set/cat", "set/./cat"])
+def test_unpack_refuses_names_that_some_file_systems_take_for_one(
+    tmp_path: Path, make: Callable[..., Path], second: str
+) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Python's own, about what is done here
+        archive = make(tmp_path / "archive", "set/cat", second)
+    with pytest.raises(UserError, match=f"it has two members {second}, or two that differ only"):
+        unpack(archive, tmp_path / "set")
+
+
+def test_unpack_refuses_accents_written_in_two_ways(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="it has two members"):
+        unpack(make_zip(tmp_path / "a.zip", "set/caf\u00e9", "set/cafe\u0301"), tmp_path / "set")
+
+
+def test_unpack_refuses_an_archive_that_declares_far_more_than_it_can_hold(tmp_path: Path) -> None:
+    archive = tmp_path / "a.tar"
+    member = tarfile.TarInfo("set/bomb")
+    member.size = 2**40
+    archive.write_bytes(member.tobuf() + bytes(10_240))
+    with pytest.raises(UserError, match=r"Refused to unpack .*: its contents declare more than [\d,]+ bytes"):
+        unpack(archive, tmp_path / "set")
+    assert not (tmp_path / "set").exists()
+
+
+def test_unpack_refuses_an_encrypted_archive(tmp_path: Path) -> None:
+    archive = make_zip(tmp_path / "a.zip", "set/a")
+    data = bytearray(archive.read_bytes())
+    data[data.index(b"PK\x01\x02") + 8] |= 1  # in the directory of the archive
+    archive.write_bytes(data)
+    with pytest.raises(UserError, match=r"Refused to unpack .*: it is encrypted"):
+        unpack(archive, tmp_path / "set")

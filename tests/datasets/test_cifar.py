@@ -9,6 +9,7 @@ import struct
 import tarfile
 import zipfile
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -141,6 +142,30 @@ def test_fingerprint_knows_the_names(copy: Copy, name: str, tmp_path: Path) -> N
     assert load(name, tmp_path, False, copy.edition).fingerprint != before
 
 
+@pytest.mark.parametrize("number", [0, 19, 20, 25], ids=["first", "last training", "first test", "last"])
+def test_fingerprint_knows_every_image(copy: Copy, name: str, tmp_path: Path, number: int) -> None:
+    copy.as_folders(tmp_path / name)
+    before = load(name, tmp_path, False, copy.edition).fingerprint
+    copy.images[number, 2, 31, 31] ^= 1
+    copy.as_folders(tmp_path / name)
+    assert load(name, tmp_path, False, copy.edition).fingerprint != before
+
+
+def test_a_fingerprint_can_have_an_earlier_name(copy: Copy, name: str, tmp_path: Path) -> None:
+    copy.as_folders(tmp_path / name)
+    fingerprint = load(name, tmp_path, False, copy.edition).fingerprint
+    known = replace(copy.edition, earlier={fingerprint: "earlier"})
+    assert load(name, tmp_path, False, known).fingerprint == "earlier"
+
+
+def test_images_of_another_size_are_refused(copy: Copy, name: str, tmp_path: Path) -> None:
+    copy.as_folders(tmp_path / name)
+    image = tmp_path / name / "train" / CLASSES[copy.labels[0]] / copy.files[0]
+    Image.new("RGB", (31, 32)).save(image)
+    with pytest.raises(UserError, match=r"Expected all images in .* to have 32 x 32 pixels"):
+        load(name, tmp_path, False, copy.edition)
+
+
 def test_altered_pickles_are_never_unpickled(copy: Copy, name: str, tmp_path: Path) -> None:
     class Attack:
         def __reduce__(self) -> tuple:
@@ -199,6 +224,7 @@ REAL = Path(os.environ.get("FCL_BENCH_DATA", "nowhere"))
 @pytest.mark.skipif(not (REAL / "cifar100-png.zip").exists(), reason="no cifar100-png.zip in FCL_BENCH_DATA")
 def test_real_cifar100() -> None:
     dataset = cifar100(name="cifar100", data_dir=REAL, download=False)
+    assert dataset.fingerprint == "9f4dac12adb05ca1b19254a33bd45e36"  # that of all published records
     assert list(dataset.classes) == sorted(dataset.classes)
     assert dataset.classes[:2] + dataset.classes[-1:] == ("apple", "aquarium_fish", "worm")
     assert np.bincount(dataset.train.labels).tolist() == [500] * 100

@@ -3,6 +3,7 @@
 import hashlib
 import shutil
 import tarfile
+import warnings
 import zipfile
 from pathlib import Path
 
@@ -139,7 +140,7 @@ def animals(tmp_path: Path) -> Path:
         save(tmp_path / "animals" / "cat" / f"{number}.{suffix}", 40 * number)
         save(tmp_path / "animals" / "dog" / "deep" / f"{number}.{suffix}", 40 * number + 20)
     (tmp_path / "animals" / "notes.txt").touch()
-    (tmp_path / "animals" / "dog" / "notes.txt").touch()
+    (tmp_path / "animals" / "dog" / ".notes.txt").touch()
     return tmp_path / "animals"
 
 
@@ -167,6 +168,53 @@ def test_image_folder_fingerprint_sees_new_contents_of_equal_size(animals: Path,
     before = own("animals", tmp_path).fingerprint
     save(animals / "cat" / "3.bmp", 7)
     assert own("animals", tmp_path).fingerprint != before
+
+
+def test_image_folder_fingerprint_covers_every_byte(tmp_path: Path) -> None:
+    """All 600 files, one after the other and without a change in size."""
+    for number in range(600):
+        save(tmp_path / "animals" / ("cat", "dog")[number % 2] / f"{number}.ppm", number % 256, size=(1, 1))
+    seen = {own("animals", tmp_path).fingerprint}
+    for path in sorted((tmp_path / "animals").rglob("*.ppm"))[::60]:
+        data = path.read_bytes()
+        path.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+        seen.add(own("animals", tmp_path).fingerprint)
+        path.write_bytes(data)
+    assert len(seen) == 11
+
+
+def test_image_folder_names_what_it_leaves_out(animals: Path, tmp_path: Path) -> None:
+    for name in ("a.tiff", "b.tiff", "c.heic", "d.txt"):
+        (animals / "cat" / name).touch()
+    named = r"'cat/a.tiff', 'cat/b.tiff', 'cat/c.heic' \.\.\."
+    message = rf"In the class folders of .*/animals/, .* left out; there are 4: {named}"
+    with pytest.warns(UserWarning, match=message):
+        own("animals", tmp_path)
+    for path in (animals / "cat").glob("[abcd].*"):
+        path.unlink()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        own("animals", tmp_path)
+
+
+def test_image_folder_refuses_a_file_too_large_for_an_image(animals: Path, tmp_path: Path) -> None:
+    with (animals / "cat" / "large.png").open("wb") as file:
+        file.truncate(2**30)
+    with pytest.raises(UserError, match=r"cat/large\.png of .* has 1,073,741,824 bytes, too many for an image"):
+        own("animals", tmp_path)
+
+
+def test_image_folder_in_an_encrypted_zip_file(animals: Path, tmp_path: Path) -> None:
+    zip_folder(animals, tmp_path / "animals.zip")
+    data = (tmp_path / "animals.zip").read_bytes()
+    first = data.index(b"PK\x01\x02")
+    (tmp_path / "animals.zip").write_bytes(
+        data[:first] + data[first:].replace(b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01")
+    )
+    with pytest.raises(
+        UserError, match=r"Cannot read .* of .*animals\.zip \(.*\); replace the archive by an intact copy"
+    ):
+        own("animals.zip", tmp_path)
 
 
 def test_image_folder_that_is_missing(tmp_path: Path) -> None:
