@@ -20,7 +20,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.files import remove_abandoned, write_atomically, writing_to
 
 CHUNK = 256  # rows that are stored and checked together; a kill costs two of these at most
 WRITTEN = 1 << 32
@@ -183,6 +183,7 @@ def _read(folder: Path) -> Entry | None:
 def _create(folder: Path, label: Label, shape: tuple[int, ...], dtype: str) -> Entry:
     """An entry without rows; ``meta.json`` comes last, as the entry exists from then on."""
     folder.mkdir(exist_ok=True)
+    remove_abandoned(folder / "meta.json")
     entry = Entry(folder, label, shape, dtype)
     for file in (entry.data, folder / "checksums.bin"):
         file.write_bytes(b"")

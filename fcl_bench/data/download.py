@@ -20,6 +20,7 @@ from filelock import FileLock
 from rich.progress import wrap_file
 
 from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.files import abandoned
 
 DEFAULT = Path("data")  # what data_dir is if it is not set; a download creates this folder, but no other one
 ATTEMPTS = 5
@@ -112,6 +113,8 @@ def unpack(archive: Path, target: Path) -> Path:
     """Unpack a zip or tar file to the folder ``target`` unless it is there; a top folder of that name is taken off."""
     try:
         with FileLock(f"{target}.lock"):
+            for scratch in abandoned(target):
+                shutil.rmtree(scratch, ignore_errors=True)
             if not target.exists():
                 with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
                     contents = Path(scratch, "contents")
