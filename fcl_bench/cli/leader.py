@@ -49,6 +49,21 @@ def folder_of_a_sweep(shared: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def begin_with_joblib() -> None:
+    """Start its tracker of resources: here, as its start would unblock Ctrl-C where workers are started apart.
+
+    What a sweep that was ended has left it cleans up without a word.
+    """
+    from joblib.externals.loky.backend import resource_tracker
+
+    before = os.environ.get("PYTHONWARNINGS", "")
+    os.environ["PYTHONWARNINGS"] = f"{before},ignore::UserWarning:{resource_tracker.__name__}".lstrip(",")
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        os.environ["PYTHONWARNINGS"] = before
+
+
 def end_idle_workers() -> None:
     """Those of joblib, which would keep them for another five minutes."""
     from joblib.externals.loky import get_reusable_executor

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.live import Live
 
 from fcl_bench.cli.job import SweepJob, read_reports, write_report
-from fcl_bench.cli.leader import Leader, end_idle_workers, folder_of_a_sweep
+from fcl_bench.cli.leader import Leader, begin_with_joblib, end_idle_workers, folder_of_a_sweep
 from fcl_bench.cli.overview import Overview, Report
 from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import settings_of
@@ -136,6 +136,8 @@ def _watched_job(settings: DictConfig, left: Sequence[int], overview: Overview) 
     shared = None if joblib else Path(settings.hydra.sweep.dir)
     with folder_of_a_sweep(shared) as folder, _watching(folder, overview):
         leader = None if queued else Leader(os.getpid(), folder)
+        if joblib:
+            begin_with_joblib()
         yield SweepJob(left, partial(write_report, folder), quiet=joblib, leader=leader)
         if joblib:
             end_idle_workers()
