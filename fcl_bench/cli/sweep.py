@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.live import Live
 
 from fcl_bench.cli.job import SweepJob, read_reports, write_report
-from fcl_bench.cli.leader import Leader, begin_with_joblib, end_idle_workers, folder_of_a_sweep
+from fcl_bench.cli.leader import Leader, folder_of_a_sweep, workers_of_joblib
 from fcl_bench.cli.overview import Overview, Report
 from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import settings_of
@@ -114,13 +114,14 @@ def _launch(loader: ConfigLoader, settings: DictConfig, job: SweepJob, jobs: Seq
     context = HydraContext(config_loader=loader, callbacks=Callbacks(settings))
     launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
     size = settings.hydra.sweeper.max_batch_size or len(jobs)
-    for start in range(0, len(job.numbers), size):
-        batch = [jobs[number] for number in job.numbers[start : start + size]]
-        launch = partial(launcher.launch, batch, initial_job_idx=start)
-        if _starts_processes(settings):
-            apart(launch)
-        else:
-            launch()
+    with workers_of_joblib() if _uses_joblib(settings) and job.numbers else nullcontext():
+        for start in range(0, len(job.numbers), size):
+            batch = [jobs[number] for number in job.numbers[start : start + size]]
+            launch = partial(launcher.launch, batch, initial_job_idx=start)
+            if _starts_processes(settings):
+                apart(launch)
+            else:
+                launch()
 
 
 @contextmanager
@@ -130,17 +131,16 @@ def _watched_job(settings: DictConfig, left: Sequence[int], overview: Overview) 
     if _is_here(settings):
         yield SweepJob(left, overview.add, above=overview)
         return
-    launcher = settings.hydra.launcher["_target_"]
-    joblib = "joblib" in launcher  # other launchers may reach other machines, and keep a log of each run
-    queued = not joblib and "Local" not in launcher  # such runs go on without the sweep
+    joblib = _uses_joblib(settings)  # other launchers may reach other machines, and keep a log of each run
+    queued = not joblib and "Local" not in settings.hydra.launcher["_target_"]  # such runs go on without the sweep
     shared = None if joblib else Path(settings.hydra.sweep.dir)
     with folder_of_a_sweep(shared) as folder, _watching(folder, overview):
         leader = None if queued else Leader(os.getpid(), folder)
-        if joblib:
-            begin_with_joblib()
         yield SweepJob(left, partial(write_report, folder), quiet=joblib, leader=leader)
-        if joblib:
-            end_idle_workers()
+
+
+def _uses_joblib(settings: DictConfig) -> bool:
+    return "joblib" in settings.hydra.launcher["_target_"]
 
 
 def _starts_processes(settings: DictConfig) -> bool:
