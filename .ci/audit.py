@@ -51,7 +51,7 @@ def judged(report: dict[str, Any], reasons: dict[str, str]) -> tuple[list[str], 
     """What to tell of a report of pip-audit, and whether it has a finding that nobody has accepted."""
     packages = report["dependencies"]
     checked = [package for package in packages if "skip_reason" not in package]
-    lines = [f"pip-audit: {len(checked)} of {len(packages)} packages were checked"]
+    lines = [f"pip-audit: {len(checked)} of {len(packages)} packages were checked{_why_not_all(packages)}"]
     refused = False
     found: set[str] = set()
     for package, names in findings(checked):
@@ -62,6 +62,11 @@ def judged(report: dict[str, Any], reasons: dict[str, str]) -> tuple[list[str], 
         lines.append(f"  {package}: {', '.join(sorted(names))}, {verdict}")
     lines += [f"  {name} is accepted, but was not found: remove it from the list" for name in reasons.keys() - found]
     return lines, refused
+
+
+def _why_not_all(packages: list[dict[str, Any]]) -> str:
+    reasons = [package["skip_reason"] for package in packages if "skip_reason" in package]
+    return f"; of {len(reasons)} nothing is known, as of the first: {reasons[0]}" if reasons else ""
 
 
 def findings(packages: list[dict[str, Any]]) -> Iterator[tuple[str, set[str]]]:

@@ -26,7 +26,8 @@ from fcl_bench.config.compose import composed
 from fcl_bench.run.experiment import run
 
 EXCHANGES, SAMPLES = 5000, 50
-DATA = ("dataset=gaussian", "dataset.train_size=200", "dataset.test_size=20", "dataset.features=8")
+SIZES = ("dataset.classes=4", "dataset.train_size=200", "dataset.test_size=20", "dataset.features=8")
+DATA = ("dataset=gaussian", *SIZES)
 STREAM = ("stream=iid", "stream.tasks=1", "partition=iid", "partition.clients=2")
 TRANSPORTS = {"in_process": (), "processes": ("transport.workers=2",)}
 LIMITS = {"memory": 1.0, "descriptors": 0.01, "seconds": 0.01, "log": 400_000.0, "console": 100_000.0}
