@@ -180,7 +180,7 @@ def _target(node: DictConfig) -> Callable[..., Any]:
     try:
         found = locate(name)
     except ErrorDuringImport as error:
-        if not isinstance(error.value, Exception):  # such as KeyboardInterrupt
+        if isinstance(error.value, KeyboardInterrupt):
             raise error.value from None
         raise ConfigError(f"Cannot import _target_={name}: {error.value!r}.") from error
     if not callable(found) or "." not in name:

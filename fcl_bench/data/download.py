@@ -113,8 +113,8 @@ def unpack(archive: Path, target: Path) -> Path:
     """Unpack a zip or tar file to the folder ``target`` unless it is there; a top folder of that name is taken off."""
     try:
         with FileLock(f"{target}.lock"):
-            for scratch in abandoned(target):
-                shutil.rmtree(scratch, ignore_errors=True)
+            for left in abandoned(target):
+                shutil.rmtree(left, ignore_errors=True)
             if not target.exists():
                 with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
                     contents = Path(scratch, "contents")
