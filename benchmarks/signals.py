@@ -19,19 +19,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-ENDLESS = (
-    *("method=finetune", "method.rounds=100000", "method.epochs=1", "dataset=gaussian", "dataset.classes=6"),
-    *("dataset.train_size=240", "dataset.test_size=60", "dataset.features=16", "stream.tasks=3", "partition.clients=3"),
+ENDLESS = ("method=finetune", "method.rounds=100000", "method.epochs=1", "stream.tasks=3", "partition.clients=3")
+TINY = (
+    "dataset=gaussian",
+    "dataset.classes=6",
+    "dataset.train_size=240",
+    "dataset.test_size=60",
+    "dataset.features=16",
 )
-SWEEP = ("-m", "seed=1,2,3,4")
+SWEEP = (*TINY, "-m", "seed=1,2,3,4")
 WAYS = {
-    "one run": (),
-    "processes": ("transport=processes", "transport.workers=2"),
-    "trainer": ("local=trainer",),
+    "one run": TINY,
+    "processes": (*TINY, "transport=processes", "transport.workers=2"),
+    "trainer": (*TINY, "local=trainer"),
     "features": ("dataset=digits", "backbone=resnet18", "backbone.weights=none"),
+    "wandb": (*TINY, "logger=wandb", "logger.mode=offline"),
     "sweep": SWEEP,
     "joblib": (*SWEEP, "hydra/launcher=joblib", "hydra.launcher.n_jobs=2"),
-    "submitit": (*SWEEP[:1], "seed=1,2", "hydra/launcher=submitit_local"),
+    "submitit": (*SWEEP, "hydra/launcher=submitit_local"),
 }
 ENDS = {"Ctrl-C": signal.SIGINT, "SIGTERM": signal.SIGTERM, "SIGKILL": signal.SIGKILL}
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143, signal.SIGKILL: -signal.SIGKILL}
