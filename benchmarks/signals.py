@@ -20,13 +20,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ENDLESS = ("method=finetune", "method.rounds=100000", "method.epochs=1", "stream.tasks=3", "partition.clients=3")
-TINY = (
-    "dataset=gaussian",
-    "dataset.classes=6",
-    "dataset.train_size=240",
-    "dataset.test_size=60",
-    "dataset.features=16",
-)
+SIZES = ("dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60", "dataset.features=16")
+TINY = ("dataset=gaussian", *SIZES)
 SWEEP = (*TINY, "-m", "seed=1,2,3,4")
 WAYS = {
     "one run": TINY,

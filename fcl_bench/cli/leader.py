@@ -62,18 +62,19 @@ def workers_of_joblib() -> Iterator[None]:
 def _start_tracker() -> None:
     """Joblib's tracker of resources: here, as its start would unblock Ctrl-C where workers are started apart.
 
-    What a sweep that was ended has left it cleans up without a word.
+    Of what a sweep that was ended has left, it would speak in warnings and tracebacks: its stderr leads nowhere.
     """
     from joblib.externals.loky.backend import resource_tracker
 
-    before = os.environ.pop("PYTHONWARNINGS", None)
-    os.environ["PYTHONWARNINGS"] = f"ignore::UserWarning:{resource_tracker.__name__}"
+    stderr = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
     try:
+        os.dup2(nowhere, 2)
         resource_tracker.ensure_running()
     finally:
-        del os.environ["PYTHONWARNINGS"]
-        if before is not None:
-            os.environ["PYTHONWARNINGS"] = before
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(nowhere)
 
 
 @cache
