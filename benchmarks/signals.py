@@ -153,7 +153,8 @@ def problems_of(number: signal.Signals, code: int | None, text: str, left: int) 
     sentences = [line for line in text.splitlines() if line.startswith("fcl_bench: Interrupted")]
     if number != signal.SIGKILL and len(sentences) != 1:
         yield f"{len(sentences)} sentences"
-    if len(text.splitlines()) > len(sentences):
+    usual = [line for line in text.splitlines() if line.startswith("Waiting for another process")]
+    if len(text.splitlines()) > len(sentences) + len(usual):
         yield "other words"
 
 
