@@ -15,7 +15,7 @@ from fcl_bench.interruption import Interrupted, Interruption, interruptible
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Carry out a command; what goes wrong becomes one sentence and an exit code."""
-    with interruptible(to_the_end=arguments is None) as interruption:
+    with interruptible(process=arguments is None) as interruption:
         try:
             code = _outcome(list(sys.argv[1:] if arguments is None else arguments), interruption)
         except BaseException as error:

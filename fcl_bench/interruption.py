@@ -27,9 +27,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interruption:
-    """The signal that has come to this command, if any."""
+    """The signal that has come to this command, if any; ``process`` says that the command is all that this one does."""
 
-    def __init__(self) -> None:
+    def __init__(self, process: bool) -> None:
+        self.process = process
         self.signal: signal.Signals | None = None
         self.told = False
         self.over = False  # the command has ended, but not the process
@@ -50,7 +51,7 @@ class Interruption:
         """Called by Python, in the main thread, between two steps of whatever it was doing there."""
         again = self.signal is not None
         self.signal = self.signal or signal.Signals(number)
-        if again or self.over or _is_importing(frame):
+        if self.process and (again or self.over or _is_importing(frame)):
             for say in self.last_words:
                 say()
             with suppress(Exception):  # it may have been writing
@@ -59,7 +60,7 @@ class Interruption:
         raise Interrupted
 
     def end_at_once(self) -> None:
-        """Without leaving anything tidy but the terminal."""
+        """End the process, and leave nothing tidy but the terminal."""
         cursor = SHOW_CURSOR if os.isatty(1) else ""
         if not self.told:
             with suppress(OSError):
@@ -74,12 +75,6 @@ class Interruption:
                 self.signal = self.signal or signal.Signals(received[0])
                 self.end_at_once()
 
-    def unraisable(self, lost: Any) -> None:
-        """Python's hook for exceptions in places that cannot pass them on, such as destructors."""
-        if issubclass(lost.exc_type, Interrupted):
-            self.end_at_once()
-        sys.__unraisablehook__(lost)
-
 
 _present: Interruption | None = None
 
@@ -90,22 +85,29 @@ def interrupted() -> bool:
 
 
 @contextmanager
-def interruptible(to_the_end: bool) -> Iterator[Interruption]:
-    """Listen to signals; ``to_the_end`` of the process, which has nothing else to do, or of the block."""
+def interruptible(process: bool) -> Iterator[Interruption]:
+    """Listen to signals, until the end of the process if it has nothing else to do, or else of the block.
+
+    A signal that is ignored, as below ``nohup``, stays ignored.
+    """
     global _present
-    interruption = Interruption()
+    interruption = Interruption(process)
     if current_thread() is not main_thread():  # which has no signals
         yield interruption
         return
-    before, _present = _present, interruption
-    restore = _listen(interruption)
+    outer, _present = _present, interruption
+    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
+    handlers = {number: signal.signal(number, interruption.handle) for number in heard}
+    if process:
+        _guard(interruption)
     try:
         yield interruption
     finally:
         interruption.over = True
-        if not to_the_end:
-            restore()
-            _present = before
+        if not process:
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            _present = outer
 
 
 @contextmanager
@@ -115,8 +117,9 @@ def with_last_words(say: Callable[[], None]) -> Iterator[None]:
     words.append(say)
     try:
         yield
-    except KeyboardInterrupt:
-        say()
+    except BaseException as error:
+        if interrupted() or isinstance(error, KeyboardInterrupt):
+            say()
         raise
     finally:
         words.remove(say)
@@ -149,36 +152,18 @@ def _is_importing(frame: FrameType | None) -> bool:
     return False
 
 
-def _listen(interruption: Interruption) -> Callable[[], None]:
-    """Begin, and return what ends it. A signal that is ignored, as below ``nohup``, stays ignored."""
-    heard = [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interruption.handle) for number in heard}
+def _guard(interruption: Interruption) -> None:
+    """End the process also where the exception is lost, or where none can be raised."""
     hook = sys.unraisablehook
-    sys.unraisablehook = interruption.unraisable
-    stop = _watch(interruption) if os.name == "posix" else lambda: None
 
-    def restore() -> None:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        sys.unraisablehook = hook
-        stop()
+    def unraisable(lost: Any) -> None:  # in a place that cannot pass exceptions on, such as a destructor
+        if issubclass(lost.exc_type, Interrupted):
+            interruption.end_at_once()
+        hook(lost)
 
-    return restore
-
-
-def _watch(interruption: Interruption) -> Callable[[], None]:
-    """Have a thread know of signals even while the main thread is in a long computation."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
-
-    def watch() -> None:
-        interruption.end_in_time(reader)
-        os.close(reader)
-
-    def stop() -> None:
-        signal.set_wakeup_fd(before)
-        os.close(writer)
-
-    Thread(target=watch, daemon=True).start()
-    return stop
+    sys.unraisablehook = unraisable
+    if os.name == "posix":  # a thread hears of signals even while the main thread is in a long computation
+        reader, writer = os.pipe()
+        os.set_blocking(writer, False)
+        signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+        Thread(target=interruption.end_in_time, args=(reader,), daemon=True).start()

@@ -114,7 +114,7 @@ def test_a_signal_that_is_ignored_stays_so_and_all_is_as_before_in_the_end() -> 
     kept = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     try:
         before = (signal.getsignal(signal.SIGINT), sys.unraisablehook)
-        with interruptible(to_the_end=False):
+        with interruptible(process=False):
             assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
             assert signal.getsignal(signal.SIGINT) != before[0]
         assert (signal.getsignal(signal.SIGINT), sys.unraisablehook) == before

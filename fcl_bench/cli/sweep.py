@@ -31,7 +31,7 @@ from fcl_bench.config.load import config_loader, search_path
 from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import writing_to
-from fcl_bench.interruption import apart, with_last_words
+from fcl_bench.interruption import apart, interrupted, with_last_words
 from fcl_bench.run.environment import changes_since
 from fcl_bench.run.finished_runs import find_finished
 
@@ -52,6 +52,8 @@ def sweep(overrides: Sequence[str]) -> None:
             with with_last_words(partial(_tell_what_is_left, overview)), _watched_job(settings, left, overview) as job:
                 _launch(loader, settings, job, overview.jobs)
         except Exception as error:  # of the launcher, such as a process that was killed
+            if interrupted():
+                raise
             _fail_runs_under_way(error, overview)
     overview.end()
     if overview.failures:
