@@ -68,6 +68,7 @@ def _check_package() -> None:
 
 def _interrupted(interruption: Interruption) -> int:
     interruption.told = True
+    interruption.be_silent()  # again, as filters of warnings end with the command
     return _fail(interruption.sentence, interruption.exit_code)
 
 

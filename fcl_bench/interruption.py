@@ -8,6 +8,7 @@ that: files appear whole or not at all.
 import os
 import signal
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -51,6 +52,7 @@ class Interruption:
         """Called by Python, in the main thread, between two steps of whatever it was doing there."""
         again = self.signal is not None
         self.signal = self.signal or signal.Signals(number)
+        self.be_silent()
         if self.process and (again or self.over or _is_importing(frame)):
             for say in self.last_words:
                 say()
@@ -58,6 +60,11 @@ class Interruption:
                 sys.stdout.flush()
             self.end_at_once()
         raise Interrupted
+
+    def be_silent(self) -> None:
+        """From now on libraries do not warn, as of processes that have ended."""
+        if self.process:
+            warnings.simplefilter("ignore")
 
     def end_at_once(self) -> None:
         """End the process, and leave nothing tidy but the terminal."""

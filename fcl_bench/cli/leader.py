@@ -54,16 +54,18 @@ def workers_of_joblib() -> Iterator[None]:
     """They are started in the block, and end with it instead of five minutes later."""
     from joblib.externals.loky import get_reusable_executor
 
-    _start_tracker()
+    _start_trackers()
     yield
     get_reusable_executor(reuse=True).shutdown(wait=True)
 
 
-def _start_tracker() -> None:
-    """Joblib's tracker of resources: here, as its start would unblock Ctrl-C where workers are started apart.
+def _start_trackers() -> None:
+    """Joblib's and Python's trackers of resources: here, as they would unblock Ctrl-C where workers are started apart.
 
-    Of what a sweep that was ended has left, it would speak in warnings and tracebacks: its stderr leads nowhere.
+    Of what a sweep that was ended has left, they would speak in warnings and tracebacks: their stderr leads nowhere.
     """
+    from multiprocessing import resource_tracker as tracker_of_python
+
     from joblib.externals.loky.backend import resource_tracker
 
     stderr = os.dup(2)
@@ -71,6 +73,8 @@ def _start_tracker() -> None:
     try:
         os.dup2(nowhere, 2)
         resource_tracker.ensure_running()
+        if os.name == "posix":
+            tracker_of_python.ensure_running()
     finally:
         os.dup2(stderr, 2)
         os.close(stderr)
