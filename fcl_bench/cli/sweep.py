@@ -115,6 +115,8 @@ def _launch(loader: ConfigLoader, settings: DictConfig, job: SweepJob, jobs: Seq
 
     context = HydraContext(config_loader=loader, callbacks=Callbacks(settings))
     launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
+    if _uses_joblib(settings) and job.leader:
+        launcher.joblib["initializer"] = job.leader.end_with_it  # also of a worker that never gets a run
     size = settings.hydra.sweeper.max_batch_size or len(jobs)
     with workers_of_joblib() if _uses_joblib(settings) and job.numbers else nullcontext():
         for start in range(0, len(job.numbers), size):
