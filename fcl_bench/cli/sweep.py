@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -114,7 +115,7 @@ def _launch(loader: ConfigLoader, settings: DictConfig, job: SweepJob, jobs: Seq
     from hydra._internal.callbacks import Callbacks
 
     context = HydraContext(config_loader=loader, callbacks=Callbacks(settings))
-    launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
+    launcher: Any = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
     if _uses_joblib(settings) and job.leader:
         launcher.joblib["initializer"] = job.leader.end_with_it  # also of a worker that never gets a run
     size = settings.hydra.sweeper.max_batch_size or len(jobs)
