@@ -4,6 +4,7 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 
 from fcl_bench.errors import UserError
@@ -22,6 +23,17 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def remove_abandoned(path: Path) -> None:
+    """Remove what writers of ``path`` have left that were killed. Only for a caller who knows that nobody writes it."""
+    for temporary in abandoned(path):
+        temporary.unlink(missing_ok=True)
+
+
+def abandoned(path: Path) -> Iterator[Path]:
+    """Files and folders that :mod:`tempfile` has named for what was to become ``path``."""
+    yield from path.parent.glob(f".{escape(path.name)}.{'[a-z0-9_]' * 8}")
 
 
 @contextmanager

@@ -147,7 +147,8 @@ class FabricFit(_Settings):
                     loss: Any = module.training_step(fabric.to_device(batch), number)
                 fabric.backward(loss)
                 if self.gradient_clip is not None:
-                    fabric.clip_gradients(module, optimizer, max_norm=self.gradient_clip)
+                    # what diverges is told once it is scored, as without clipping
+                    fabric.clip_gradients(module, optimizer, max_norm=self.gradient_clip, error_if_nonfinite=False)
                 optimizer.step()
 
 

@@ -14,6 +14,9 @@ def quick_context() -> ForkServerContext | SpawnContext:
     """
     if "forkserver" not in get_all_start_methods():
         return get_context("spawn")
+    from multiprocessing import resource_tracker
+
     context = get_context("forkserver")
+    resource_tracker.ensure_running()  # here, as its start would unblock Ctrl-C in a thread that has blocked it
     context.set_forkserver_preload([name for name in LIBRARIES if name in sys.modules])
     return context

@@ -41,6 +41,7 @@ def _run(folder: Path, environment: dict[str, str], out: Path, err: Path, module
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), descriptor)
         setattr(sys, name, open(descriptor, "w", buffering=1, closefd=False))  # noqa: SIM115
     signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs the tests may ignore Ctrl-C
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # where workers block it, all forks do
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -8,6 +8,7 @@ from conftest import TINY, run_in
 
 import fcl_bench
 from fcl_bench import check_method
+from fcl_bench.checks import rules
 
 ROOT = Path(__file__).parents[1]
 TUTORIAL = (ROOT / "docs" / "adding-a-method.md").read_text()
@@ -55,11 +56,26 @@ def test_the_closed_form_method_holds_the_contract(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name
+    "page",
+    [ROOT / "README.md", ROOT / "SECURITY.md", *sorted((ROOT / "docs").glob("*.md"))],
+    ids=lambda page: page.name,
 )
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
         assert target.startswith("http") or (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_a_promise_names_tests_that_are_there() -> None:
+    text = (ROOT / "docs" / "what-we-promise.md").read_text()
+    promises = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| promise ")]
+    for promise in promises:
+        named = re.findall(r"`([\w/]+\.py)::(\w+)`", promise)
+        assert named, f"no test holds: {promise}"
+        for file, test in named:
+            assert f"\ndef {test}(" in (ROOT / file).read_text(), f"there is no {test} in {file}"
+    for check in re.findall(r"\(((?:`\w+`(?:, )?)+)\)", text):
+        for name in re.findall(r"\w+", check):
+            assert hasattr(rules, f"check_{name}"), f"the contract has no check {name}"
 
 
 def test_the_toolbox_is_listed_and_is_all_that_methods_need() -> None:

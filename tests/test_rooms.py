@@ -8,7 +8,8 @@ from conftest import ROOT
 
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
-    ("bounded", "client_data", "files", "message", "new_processes", "seeds", "stream_arrays", "threads"),
+    ("bounded", "client_data", "files", "interruption", "message", "new_processes"),
+    ("seeds", "stream_arrays", "threads"),
     ("revealed", "traffic"),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
     ("client",),

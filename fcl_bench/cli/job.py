@@ -19,13 +19,16 @@ from rich.console import Console
 
 from fcl_bench.cli import console
 from fcl_bench.cli.console import View
+from fcl_bench.cli.leader import Leader
 from fcl_bench.cli.overview import Overview, Report
 from fcl_bench.config.compose import check, settings_of
 from fcl_bench.config.explain import explained
 from fcl_bench.errors import UserError
 from fcl_bench.files import write_atomically
+from fcl_bench.interruption import Interrupted, interrupted
 from fcl_bench.loggers import warn_of_unused_logger
 from fcl_bench.run.allocator import keep_freed_memory
+from fcl_bench.run.alone import alone_from_the_start
 from fcl_bench.run.environment import forget_peak_memory
 from fcl_bench.run.finished_runs import find_finished
 
@@ -44,15 +47,16 @@ def carry_out(composed: DictConfig, overrides: Sequence[str], view: View) -> Non
 
 
 def _run(config: DictConfig, overrides: Sequence[str], view: View) -> None:
-    with explained():
-        check(config)  # imports what the configuration names, and with it torch
-    from fcl_bench.run.experiment import run
-    from fcl_bench.run.replayed import refuse_contradictions
+    with alone_from_the_start(config):
+        with explained():
+            check(config)  # imports what the configuration names, and with it torch
+        from fcl_bench.run.experiment import run
+        from fcl_bench.run.replayed import refuse_contradictions
 
-    refuse_contradictions(config, overrides)
-    keep_freed_memory()
-    forget_peak_memory()
-    run(config, view, shlex.join(["python", "-m", "fcl_bench", *overrides]))
+        refuse_contradictions(config, overrides)
+        keep_freed_memory()
+        forget_peak_memory()
+        run(config, view, shlex.join(["python", "-m", "fcl_bench", *overrides]))
 
 
 @contextmanager
@@ -72,9 +76,12 @@ class SweepJob:
     report: Callable[[Report], None]
     above: Overview | None = None  # to be drawn above the progress of the run
     quiet: bool = False  # several runs share one terminal: they say nothing but what they report
+    leader: Leader | None = None  # None where runs go on without the process that began the sweep
 
     def __call__(self, composed: DictConfig) -> None:
         """Do what is left of the run."""
+        if self.leader:
+            self.leader.end_with_it()
         number = self.numbers[HydraConfig.get().job.num]
         report = Report(number, "running", time.time())
         self.report(report)
@@ -89,9 +96,11 @@ class SweepJob:
             with viewed(self._view()) as view:
                 carry_out(composed, HydraConfig.get().overrides.task, view)
             return replace(report, state="skipped" if view.skipped else "done", note=view.note)
-        except UserError as error:
-            return replace(report, state="failed", note=_one_line(str(error)))
         except Exception as error:
+            if interrupted():
+                raise Interrupted from error
+            if isinstance(error, UserError):
+                return replace(report, state="failed", note=_one_line(str(error)))
             details = "".join(traceback.format_exception(error))
             return replace(report, state="failed", note=_one_line(f"{type(error).__name__}: {error}"), details=details)
 

@@ -3,9 +3,8 @@
 Finished runs are left out, an overview says how far the others are, and failures are listed at the end.
 """
 
-import shutil
+import os
 import sys
-import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -14,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from textwrap import shorten
+from typing import Any
 
 from hydra.core.config_loader import ConfigLoader
 from hydra.core.override_parser.overrides_parser import OverridesParser
@@ -24,6 +24,7 @@ from omegaconf import DictConfig, OmegaConf
 from rich.live import Live
 
 from fcl_bench.cli.job import SweepJob, read_reports, write_report
+from fcl_bench.cli.leader import Leader, folder_of_a_sweep, workers_of_joblib
 from fcl_bench.cli.overview import Overview, Report
 from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import settings_of
@@ -32,6 +33,7 @@ from fcl_bench.config.load import config_loader, search_path
 from fcl_bench.data.file_states import FileStates
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import writing_to
+from fcl_bench.interruption import apart, interrupted, with_last_words
 from fcl_bench.run.environment import changes_since
 from fcl_bench.run.finished_runs import find_finished
 
@@ -49,19 +51,22 @@ def sweep(overrides: Sequence[str]) -> None:
             left = _unfinished(loader, settings, overview)
         _write_settings(settings)
         try:
-            with _watched_job(settings, left, overview) as job:
+            with with_last_words(partial(_tell_what_is_left, overview)), _watched_job(settings, left, overview) as job:
                 _launch(loader, settings, job, overview.jobs)
-        except KeyboardInterrupt:
-            overview.end()
-            for line in overview.failures:
-                print(f"fcl_bench: {line}", file=sys.stderr)
-            raise
         except Exception as error:  # of the launcher, such as a process that was killed
+            if interrupted():
+                raise
             _fail_runs_under_way(error, overview)
     overview.end()
     if overview.failures:
         count = f"{len(overview.failures)} of {len(overview.jobs)} runs failed:"
         raise UserError("\n  ".join([count, *overview.failures]))
+
+
+def _tell_what_is_left(overview: Overview) -> None:
+    overview.end()
+    for line in overview.failures:
+        print(f"fcl_bench: {line}", file=sys.stderr)
 
 
 def _as_choice(word: str) -> str:
@@ -121,38 +126,46 @@ def _launch(loader: ConfigLoader, settings: DictConfig, job: SweepJob, jobs: Seq
     from hydra._internal.callbacks import Callbacks
 
     context = HydraContext(config_loader=loader, callbacks=Callbacks(settings))
-    launcher = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
+    launcher: Any = Plugins.instance().instantiate_launcher(hydra_context=context, task_function=job, config=settings)
+    if _uses_joblib(settings) and job.leader:
+        launcher.joblib["initializer"] = job.leader.end_with_it  # also of a worker that never gets a run
     size = settings.hydra.sweeper.max_batch_size or len(jobs)
-    for start in range(0, len(job.numbers), size):
-        batch = job.numbers[start : start + size]
-        launcher.launch([jobs[number] for number in batch], initial_job_idx=start)
+    with workers_of_joblib() if _uses_joblib(settings) and job.numbers else nullcontext():
+        for start in range(0, len(job.numbers), size):
+            batch = [jobs[number] for number in job.numbers[start : start + size]]
+            launch = partial(launcher.launch, batch, initial_job_idx=start)
+            if _starts_processes(settings):
+                apart(launch)
+            else:
+                launch()
 
 
 @contextmanager
 def _watched_job(settings: DictConfig, left: Sequence[int], overview: Overview) -> Iterator[SweepJob]:
     """What each run does, with reports to the overview: in this process directly, from others through files."""
     overview.begin()
-    launcher = settings.hydra.launcher["_target_"]
-    if launcher == f"{BASIC}launcher.BasicLauncher":
+    if _is_here(settings):
         yield SweepJob(left, overview.add, above=overview)
         return
-    one_machine = "joblib" in launcher  # other launchers reach other machines, and keep a log of each run
-    shared = None if one_machine else Path(settings.hydra.sweep.dir)
-    with _report_folder(shared) as folder, _watching(folder, overview):
-        yield SweepJob(left, partial(write_report, folder), quiet=one_machine)
+    joblib = _uses_joblib(settings)  # other launchers may reach other machines, and keep a log of each run
+    queued = not joblib and "Local" not in settings.hydra.launcher["_target_"]  # such runs go on without the sweep
+    shared = None if joblib else Path(settings.hydra.sweep.dir)
+    with folder_of_a_sweep(shared) as folder, _watching(folder, overview):
+        leader = None if queued else Leader(os.getpid(), folder)
+        yield SweepJob(left, partial(write_report, folder), quiet=joblib, leader=leader)
 
 
-@contextmanager
-def _report_folder(shared: Path | None) -> Iterator[Path]:
-    """A new folder for reports, in one that other machines share if there is one; it is removed at the end."""
-    parent = shared / ".submitit" if shared else None
-    if parent:
-        parent.mkdir(exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="sweep-", dir=parent)).absolute()
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+def _uses_joblib(settings: DictConfig) -> bool:
+    return "joblib" in settings.hydra.launcher["_target_"]
+
+
+def _starts_processes(settings: DictConfig) -> bool:
+    return not _is_here(settings) and settings.hydra.launcher.get("n_jobs") != 1
+
+
+def _is_here(settings: DictConfig) -> bool:
+    """Whether the runs of a sweep are carried out one by one in this process."""
+    return settings.hydra.launcher["_target_"] == f"{BASIC}launcher.BasicLauncher"
 
 
 @contextmanager

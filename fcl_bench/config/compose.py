@@ -180,6 +180,8 @@ def _target(node: DictConfig) -> Callable[..., Any]:
     try:
         found = locate(name)
     except ErrorDuringImport as error:
+        if isinstance(error.value, KeyboardInterrupt):
+            raise error.value from None
         raise ConfigError(f"Cannot import _target_={name}: {error.value!r}.") from error
     if not callable(found) or "." not in name:
         raise ConfigError(f"Expected _target_ to be module.name of a class or function, but got {name}.")

@@ -14,6 +14,7 @@ from unicodedata import normalize
 from filelock import FileLock
 
 from fcl_bench.errors import UserError
+from fcl_bench.files import abandoned
 
 MOST_MEMBERS = 5_000_000
 MOST_GROWTH = 100  # times the size of the archive that its contents may take; photographs do not shrink at all ...
@@ -41,6 +42,8 @@ def most_contents(archive_size: int) -> int:
 def unpack(archive: Path, target: Path) -> Path:
     """Unpack a zip or tar file to the folder ``target`` unless it is there; a top folder of that name is taken off."""
     with _in_sentences(archive, target), FileLock(f"{target}.lock"):
+        for left in abandoned(target):
+            shutil.rmtree(left, ignore_errors=True)
         if not target.exists():
             with tempfile.TemporaryDirectory(prefix=f".{target.name}.", dir=target.parent) as scratch:
                 contents = Path(scratch, "contents")

@@ -4,8 +4,9 @@ import hashlib
 import json
 import re
 from collections import deque
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
@@ -74,7 +75,7 @@ class _Computation:
     def __call__(self, spans: Iterable[Span]) -> Generator[np.ndarray]:
         """The rows of each span, all finite."""
         network = None if self.backbone.holds_images else self._network
-        with ThreadPoolExecutor(torch.get_num_threads()) as pool, threads_for(0):
+        with _pool(torch.get_num_threads()) as pool, threads_for(0):
             under_way: deque[tuple[int, list[Future[np.ndarray]]]] = deque()
             for start, stop in spans:
                 batches = np.split(np.arange(start, stop), range(self._at_once, stop - start, self._at_once))
@@ -129,6 +130,16 @@ class _Computation:
         if self.backbone.holds_images:
             raise ConfigError(f"{problem}: set backbone.clients_hold=features.")
         return features.float().numpy()
+
+
+@contextmanager
+def _pool(threads: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that are not waited for longer than the batches they are at."""
+    pool = ThreadPoolExecutor(threads)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _device() -> torch.device:

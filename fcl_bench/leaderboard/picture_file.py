@@ -1,12 +1,13 @@
 """The file of a picture: a bad name is refused before anything is computed, the file is written at the end."""
 
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
 
 from matplotlib.figure import Figure
 
 from fcl_bench.errors import ConfigError
-from fcl_bench.files import writing_to
+from fcl_bench.files import write_atomically, writing_to
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -27,7 +28,9 @@ def save(figure: Figure, path: Path) -> None:
     """Write a figure; the suffix of ``path`` is the format."""
     with writing_to(path.parent, "--out"):
         path.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(path, dpi=150)
+        picture = BytesIO()
+        figure.savefig(picture, format=path.suffix[1:], dpi=150)
+        write_atomically(path, picture.getvalue())
 
 
 def _try_to_write(path: Path) -> None:

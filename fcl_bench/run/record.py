@@ -10,13 +10,13 @@ from dataclasses import asdict
 from typing import Literal
 
 import numpy as np
-from filelock import FileLock, Timeout
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
+from fcl_bench.run.alone import alone_in, has_content
 from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
 from fcl_bench.run.folder import RunFolder
@@ -45,8 +45,8 @@ class Record(RunFolder):
         self._stream, self._targets, self._facts = stream, targets, dict[str, bool]()
         self._checkpoint = first_checkpoint(Progress(0, 0, 0, None, Costs()), len(targets))
         self.refuse_another_run(self.identity)
-        new = not self.folder.exists()
-        with self._locked():
+        new = not has_content(self.folder)
+        with alone_in(self.folder):
             try:
                 self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
                 with writing_to(self.folder, "output_dir"):
@@ -115,20 +115,6 @@ class Record(RunFolder):
         result |= {"command": self.command, "inputs": self.identity, "status": status}
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        lock = FileLock(self.folder / ".lock")
-        with writing_to(self.folder, "output_dir"):
-            self.folder.mkdir(parents=True, exist_ok=True)
-            try:
-                lock.acquire(timeout=0)
-            except Timeout:
-                raise UserError(f"Another process is at work on this run, in {self.folder}: wait for it.") from None
-        try:
-            yield
-        finally:
-            lock.release()
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.folder / name

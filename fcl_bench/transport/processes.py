@@ -7,6 +7,7 @@ cross it: a worker opens the memory-mapped file itself, and the system shares it
 import os
 import pickle
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,12 +17,13 @@ from joblib import wrap_non_picklable_objects
 from pydantic import PositiveInt
 
 from fcl_bench.errors import UserError
+from fcl_bench.interruption import apart
 from fcl_bench.message import decode, encode
 from fcl_bench.new_processes import quick_context
 from fcl_bench.transport import Answer, Call, Memories, Site
 from fcl_bench.transport.worker import Failure, Reply, serve
 
-PATIENCE = 2.0  # seconds that a worker has to end by itself
+PATIENCE = 2.0  # seconds that workers have to end by themselves
 
 
 class Processes:
@@ -85,10 +87,13 @@ class Processes:
         return [worker.process.pid or 0 for worker in self._workers]
 
     def close(self) -> None:
-        """End all workers."""
-        for worker in self._workers:
-            worker.close()
-        self._workers = []
+        """End all workers, whatever they do."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.pipe.close()
+        patience = time.monotonic() + PATIENCE
+        for worker in workers:
+            worker.end_by(patience)
 
     @contextmanager
     def _all_or_nothing(self) -> Iterator[None]:
@@ -110,7 +115,7 @@ class Worker:
         context = quick_context()
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=serve, args=(theirs, threads), name=f"worker {number}", daemon=True)
-        self.process.start()
+        apart(self.process.start)
         theirs.close()  # so that the pipe ends when the worker does
 
     def send(self, *request: Any) -> None:
@@ -130,13 +135,11 @@ class Worker:
             raise received.error()
         return received
 
-    def close(self) -> None:
-        """End the process, whatever it does."""
-        self.pipe.close()
-        self.process.join(PATIENCE)
-        if self.process.is_alive():
-            self.process.terminate()
-            self.process.join()
+    def end_by(self, moment: float) -> None:
+        """Wait until then for the process to notice that its pipe is closed."""
+        self.process.join(max(0.0, moment - time.monotonic()))
+        self.process.kill()
+        self.process.join()
 
     def _died(self, when: str) -> NoReturn:
         self.process.join(PATIENCE)

@@ -143,6 +143,15 @@ def test_a_run_that_diverges_ends_with_one_line(tiny: Command, method: str) -> N
     )
 
 
+@pytest.mark.parametrize("words", ["method=fedmgp", "method=finetune local.gradient_clip=1"])
+def test_a_run_that_diverges_though_gradients_are_clipped_ends_with_one_line(tiny: Command, words: str) -> None:
+    failed = tiny(*words.split(), "method.lr=1e30", "budget.rounds=2", "budget.epochs=2")
+    assert failed.code == 1
+    *warned, ended = failed.err.splitlines()
+    assert all(line.startswith("warning: method.lr=1e+30 may be too large") for line in warned)
+    assert "scores that are not finite, so the training has diverged: lower method.lr" in ended
+
+
 SINGULAR = ("method=afcl", "method.gamma=0", "dataset.train_size=30", "dataset.features=40")
 
 

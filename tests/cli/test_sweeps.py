@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
-from contextlib import chdir
+from collections.abc import Callable
+from contextlib import chdir, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -223,6 +225,53 @@ def test_several_processes_give_the_same_records_as_one(
         again = tiny(*words[:-1], *JOBLIB)
     assert again.code == 0
     assert [line.endswith("was finished before") for line in told(again)] == [True, True, False]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_a_sweep_of_several_processes_leaves_none_behind(tmp_path: Path, end: signal.Signals) -> None:
+    """Ctrl-C reaches all of them, the other signals the first one only."""
+    words = (*TINY, "-m", "method=finetune", "method.rounds=100000", "seed=1,2,3", *JOBLIB)
+    sweep = subprocess.Popen(
+        [sys.executable, "-m", "fcl_bench", *words, f"output_dir={tmp_path}/runs", f"cache_dir={tmp_path}/cache"],
+        env={**os.environ, "TMPDIR": str(tmp_path), "OF_THIS_TEST": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),  # who runs the tests may ignore Ctrl-C
+    )
+    wait_for(lambda: list(tmp_path.glob("fcl-bench-sweep-*/0.json")), seconds=60)  # a run is under way
+    assert len(processes_of(tmp_path)) >= 3
+    if end == signal.SIGINT:
+        os.killpg(sweep.pid, end)
+    else:
+        sweep.send_signal(end)
+    out, err = sweep.communicate(timeout=30)
+    wait_for(lambda: not processes_of(tmp_path), seconds=30)
+    if end == signal.SIGKILL:
+        assert (sweep.returncode, err) == (-signal.SIGKILL, "")
+    else:
+        assert sweep.returncode == 128 + end
+        assert re.fullmatch(r"fcl_bench: Interrupted( by SIGTERM)?\. Finished tasks are kept: .*\n", err)
+        assert re.fullmatch(r"sweep: 0 of 3 done, 0 failed, 3 left, after \S+", out.splitlines()[-1])
+
+
+def processes_of(folder: Path) -> list[Path]:
+    """Those that were started with this folder in their environment."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # it has ended
+            if f"OF_THIS_TEST={folder}\0".encode() in environment.read_bytes():
+                found.append(environment)
+    return found
+
+
+def wait_for(condition: Callable[[], Any], seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.05)
 
 
 def test_warnings_of_other_processes_are_told_with_the_name_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -335,6 +335,15 @@ def test_a_complete_entry_needs_no_writable_place(tmp_path: Path, monkeypatch: p
     assert torch.equal(cached_inputs(data, "train", NONE, cache), data.train.values)
 
 
+def test_what_a_killed_process_has_left_is_removed(tmp_path: Path) -> None:
+    data, cache = dataset(tmp_path), tmp_path / "cache"
+    cached_inputs(data, "train", NONE, cache)
+    (entry,) = entries(cache)
+    (entry.folder / "meta.json").rename(entry.folder / ".meta.json.abcd_123")  # killed just before it had its name
+    cached_inputs(data, "train", NONE, cache)
+    assert {path.name for path in entry.folder.iterdir()} == {"data.bin", "checksums.bin", "meta.json"}
+
+
 def test_clear_removes_what_is_chosen_and_leaves_what_is_being_filled(tmp_path: Path) -> None:
     data, cache = dataset(tmp_path), tmp_path / "cache"
     cached_inputs(data, "train", NONE, cache)

@@ -45,6 +45,15 @@ def test_unpack(tmp_path: Path, make: Callable[..., Path], file: str, top: str) 
     assert {path.name for path in tmp_path.iterdir()} == {file, "set", "set.lock"}
 
 
+def test_what_a_killed_process_has_unpacked_is_removed(tmp_path: Path) -> None:
+    left, foreign = tmp_path / ".set.abcd_123", tmp_path / ".set.notes"
+    for folder in (left, foreign):
+        (folder / "contents").mkdir(parents=True)
+    unpack(make_zip(tmp_path / "a.zip", "set/a"), tmp_path / "set")
+    assert not left.exists()
+    assert foreign.exists()
+
+
 def test_unpack_does_not_repeat_itself(tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     unpack(make_zip(tmp_path / "a.zip", "set/a"), tmp_path / "set")

@@ -50,6 +50,19 @@ def test_a_finished_run_and_a_finished_sweep_start_without_torch(
     assert after == before
 
 
+def test_notes_that_killed_processes_left_half_written_are_removed(tiny: Command, tmp_path: Path) -> None:
+    notes = tmp_path / "cache" / "identities"
+    notes.mkdir(parents=True)
+    old, new = (notes / f".{name * 32}.json.abcd_123" for name in "ab")
+    for note in (old, new):
+        note.touch()
+    os.utime(old, (0, 0))
+    assert tiny("method=afcl", f"cache_dir={tmp_path}/cache").code == 0
+    assert not old.exists()
+    assert new.exists()  # it may be in the making
+    assert [path.suffix for path in notes.iterdir() if path != new] == [".json"]
+
+
 @pytest.fixture
 def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
     """A run on image files; those that were written just before it count as old."""
