@@ -8,7 +8,7 @@ from conftest import ROOT
 
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
-    ("client_data", "files", "message", "new_processes", "seeds", "threads"),
+    ("client_data", "files", "message", "new_processes", "seeds", "strict_json", "threads", "visible"),
     ("revealed", "traffic"),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
     ("client",),

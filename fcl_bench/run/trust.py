@@ -1,0 +1,34 @@
+"""How far a record can be believed: its form, its digests, its numbers among each other, and beside its predictions."""
+
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from fcl_bench.errors import UserError
+from fcl_bench.run.consistency import contradictions_in
+from fcl_bench.run.content import check_form
+from fcl_bench.run.recomputed import contradictions_beside, has_predictions
+from fcl_bench.run.result import Result
+from fcl_bench.run.seal import check_record
+
+Trust = Literal[
+    "no digest",
+    "no digest; accuracies computed again from predictions",
+    "digest",
+    "digest; accuracies computed again from predictions",
+]
+
+
+def verified(result: Result, path: Path) -> Trust:
+    """What a complete record could be held against; a :class:`UserError` names the first thing that does not fit."""
+    check_form(result, path)
+    has_digest = check_record(result, path)
+    for clause in chain(contradictions_in(result), contradictions_beside(result, path)):
+        raise UserError(
+            f"The numbers of the record {path} do not follow from each other ({clause}), so it was changed or is "
+            "damaged: take an intact copy, or run again."
+        )
+    if has_predictions(path):
+        again: Trust = "no digest; accuracies computed again from predictions"
+        return "digest; accuracies computed again from predictions" if has_digest else again
+    return "digest" if has_digest else "no digest"
