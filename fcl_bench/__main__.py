@@ -10,6 +10,7 @@ from pathlib import Path
 import fcl_bench
 from fcl_bench.cli.plain_text import replace_missing_characters
 from fcl_bench.errors import UserError
+from fcl_bench.visible import visible_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -56,7 +57,7 @@ def _check_package() -> None:
 def _fail(message: str, code: int) -> int:
     if "FCL_BENCH_TRACEBACK" in os.environ:
         traceback.print_exc()
-    print(f"fcl_bench: {message}", file=sys.stderr)
+    print(f"fcl_bench: {visible_lines(message)}", file=sys.stderr)
     return code
 
 

@@ -38,7 +38,9 @@ def _bytes(path: Path) -> bytes:
     if not stat.S_ISREG(status.st_mode):
         raise ValueError("it is not a file")
     if status.st_size > MOST_BYTES:
-        raise ValueError(f"it has {status.st_size / 2**20:,.0f} MB, more than the {MOST_BYTES // 2**20} MB that are read")
+        raise ValueError(
+            f"it has {status.st_size / 2**20:,.0f} MB, more than the {MOST_BYTES // 2**20} MB that are read"
+        )
     return path.read_bytes()
 
 

@@ -16,10 +16,10 @@ from fcl_bench.errors import UserError
 from fcl_bench.exact.finished import FinishedRun, settings_of
 from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
 from fcl_bench.run.checkpoint import Checkpoint
+from fcl_bench.run.digests import PREDICTIONS, digest_of_arrays, sealed, stream_digests
 from fcl_bench.run.identity import content_identity
 from fcl_bench.run.result import Result
 from fcl_bench.run.scenario import Scenario
-from fcl_bench.run.seal import PREDICTIONS, digest_of_arrays, sealed, stream_digests
 from fcl_bench.run.summary import summarise
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fcl_bench.errors import ConfigError, choices
-from fcl_bench.run.content import HEADLINE
+from fcl_bench.run.content import HEADLINE as HEADLINE
 from fcl_bench.run.result import VIEWS
 
 

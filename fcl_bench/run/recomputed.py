@@ -10,9 +10,7 @@ import numpy as np
 from fcl_bench.errors import UserError
 from fcl_bench.registration import Task, register
 from fcl_bench.run.consistency import agree
-from fcl_bench.run.metrics import accuracy_curves, accuracy_matrix
-from fcl_bench.run.result import VIEWS, Result
-from fcl_bench.run.seal import (
+from fcl_bench.run.digests import (
     PREDICTIONS,
     SAMPLES,
     STREAM,
@@ -22,6 +20,8 @@ from fcl_bench.run.seal import (
     digest_of_json,
     read_arrays,
 )
+from fcl_bench.run.metrics import accuracy_curves, accuracy_matrix
+from fcl_bench.run.result import VIEWS, Result
 from fcl_bench.run.views import memberships, registered_in
 from fcl_bench.strict_json import read_json
 

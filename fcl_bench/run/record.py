@@ -19,9 +19,9 @@ from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
+from fcl_bench.run.digests import PREDICTIONS, digest_of_arrays, sealed, stream_digests
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.result import Result
-from fcl_bench.run.seal import PREDICTIONS, digest_of_arrays, sealed, stream_digests
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
 from fcl_bench.traffic import Exchange

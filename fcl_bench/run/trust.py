@@ -1,4 +1,4 @@
-"""How far a record can be believed: its form, its digests, its numbers among each other, and beside its predictions."""
+"""How far a record can be believed: its form, its digests, and whether its numbers follow from its own evidence."""
 
 from itertools import chain
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Literal
 from fcl_bench.errors import UserError
 from fcl_bench.run.consistency import contradictions_in
 from fcl_bench.run.content import check_form
+from fcl_bench.run.digests import check_record
 from fcl_bench.run.recomputed import contradictions_beside, has_predictions
 from fcl_bench.run.result import Result
-from fcl_bench.run.seal import check_record
 
 Trust = Literal[
     "no digest",

@@ -38,7 +38,10 @@ def sealed(result: Result, others: Digests) -> Result:
 
 def stream_digests(folder: Path) -> Digests:
     """Of the manifest in a folder."""
-    return {STREAM: digest_of_json(read_json(folder / STREAM)), SAMPLES: digest_of_arrays(read_arrays(folder / SAMPLES))}
+    return {
+        STREAM: digest_of_json(read_json(folder / STREAM)),
+        SAMPLES: digest_of_arrays(read_arrays(folder / SAMPLES)),
+    }
 
 
 def check_record(result: Result, path: Path) -> bool:
