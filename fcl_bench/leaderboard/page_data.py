@@ -133,6 +133,7 @@ def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
         "stream": result["stream"]["hash"],
         "command": result.get("command"),
         "inputs": result.get("inputs"),
+        "trust": run.trust,
         "certificate": run.certificate.sentence if run.certificate else None,
         "config": [pool.add({key: value}) for key, value in result["config"].items()],
         "environment": pool.add(environment),
