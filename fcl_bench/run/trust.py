@@ -1,6 +1,6 @@
 """How far a record can be believed: its form, its digests, and whether its numbers follow from its own evidence."""
 
-from itertools import chain
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -21,14 +21,25 @@ Trust = Literal[
 
 def verified(result: Result, path: Path) -> Trust:
     """What a complete record could be held against; a :class:`UserError` names the first thing that does not fit."""
-    check_form(result, path)
-    has_digest = check_record(result, path)
-    for clause in chain(contradictions_in(result), contradictions_beside(result, path)):
-        raise UserError(
-            f"The numbers of the record {path} do not follow from each other ({clause}), so it was changed or is "
-            "damaged: take an intact copy, or run again."
-        )
+    has_digest = check_alone(result, path)
+    _refuse(contradictions_beside(result, path), path)
     if has_predictions(path):
         again: Trust = "no digest; accuracies computed again from predictions"
         return "digest; accuracies computed again from predictions" if has_digest else again
     return "digest" if has_digest else "no digest"
+
+
+def check_alone(result: Result, path: Path) -> bool:
+    """As :func:`verified`, without a look at the files beside it; whether it has digests."""
+    check_form(result, path)
+    has_digest = check_record(result, path)
+    _refuse(contradictions_in(result), path)
+    return has_digest
+
+
+def _refuse(contradictions: Iterable[str], path: Path) -> None:
+    for clause in contradictions:
+        raise UserError(
+            f"The numbers of the record {path} do not follow from each other ({clause}), so it was changed or is "
+            "damaged: take an intact copy, or run again."
+        )
