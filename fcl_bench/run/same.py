@@ -63,12 +63,14 @@ class Comparison:
     parting: str | None  # where the two part first; None if they are the same
     compared: list[str]
     missing: list[str] = field(default_factory=list)  # what not both have
+    circumstances: list[str] = field(default_factory=list)  # in which the two were computed, where they differ
 
     @property
     def sentence(self) -> str:
         """In one line."""
         if self.parting is not None:
-            return f"Not the same run: {self.parting}."
+            computed = f" They were computed with other {', '.join(self.circumstances)}." if self.circumstances else ""
+            return f"Not the same run: {self.parting}.{computed}"
         left_out = f" Not compared, as not both have it: {', '.join(self.missing)}." if self.missing else ""
         return f"The same run to the bit: {', '.join(self.compared)} are equal.{left_out}"
 
@@ -108,7 +110,12 @@ def _compare(one: Saved, other: Saved) -> Comparison:
             compared.append(name)
         elif pair != (None, None) or name != "evidence":
             missing.append(name)
-    return Comparison(next(_partings(one, other), None), compared, missing)
+    return Comparison(next(_partings(one, other), None), compared, missing, _circumstances(one.result, other.result))
+
+
+def _circumstances(one: Result, other: Result) -> list[str]:
+    pair = [result["environment"] for result in (one, other)]
+    return [name for name in dict.fromkeys([*pair[0], *pair[1]]) if pair[0].get(name) != pair[1].get(name)]
 
 
 def _partings(one: Saved, other: Saved) -> Iterator[str]:
