@@ -172,7 +172,8 @@ def replace(rng: Generator, folder: Path, other: Path) -> str:
 
 
 def exchange(rng: Generator, folder: Path, other: Path) -> str:
-    path = _some_file(rng, folder)
+    """A whole record in place of another one is sound, so it is one of the files beside it that is exchanged."""
+    path = _some_file(rng, folder, RECORD)
     shutil.copy(other / path.name, path)
     return f"{path.name} of another run"
 
@@ -206,9 +207,10 @@ CHANGES: dict[str, Change] = {
 }
 
 
-def _some_file(rng: Generator, folder: Path) -> Path:
+def _some_file(rng: Generator, folder: Path, *but: str) -> Path:
     """The record as often as all that it rests on."""
     names = ("stream.json", "stream.npz", "predictions.npz")
     beside = [folder / name for name in names if (folder / name).exists()]
     every = [folder / RECORD] * len(beside) + beside
-    return every[rng.integers(len(every))]
+    allowed = [path for path in every if path.name not in but]
+    return allowed[rng.integers(len(allowed))]
