@@ -32,6 +32,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
     "stream.reserved": 0,
+    "threads": None,
 }
 
 
