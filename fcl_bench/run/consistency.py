@@ -27,7 +27,7 @@ COPIES = {  # what a record says twice: place, and the name of the metric
     ("seconds", "server"): "server_seconds",
     ("seconds", "total"): "runtime_seconds",
 }
-RUN_ID = re.compile(r"seed(-?\d+)-([0-9a-f]{8})(-without-\w+)?", re.ASCII)
+RUN_ID = re.compile(r"seed(-?\d+)-([0-9a-f]{8})(-without-\w+)*", re.ASCII)
 Curve = Sequence[float | None]
 
 

@@ -46,8 +46,8 @@ class SavedStream:
 def contradictions_beside(result: Result, path: Path) -> Iterator[str]:
     """What does not follow from the files beside the record at ``path``, as clauses; digests are checked on the way."""
     summary = _summary(result, path)
-    if summary is not None and summary["hash"] != result["stream"]["hash"]:
-        yield f"{STREAM} beside it is that of another stream"
+    if summary is not None:
+        yield from _of_summary(result, summary)
     if not has_predictions(path):
         return
     arrays = read_arrays(path.with_name(PREDICTIONS))
@@ -59,6 +59,25 @@ def contradictions_beside(result: Result, path: Path) -> Iterator[str]:
         yield from _of_predictions(result, arrays, _saved_stream(summary, dealt))
     except NOT_A_MANIFEST as error:
         yield f"{PREDICTIONS} and the stream beside it do not fit together: {type(error).__name__}, {error}"
+
+
+def _of_summary(result: Result, summary: Mapping[str, Any]) -> Iterator[str]:
+    """The manifest beside a record is its own, and its tests of tasks give the accuracy on all test samples."""
+    if summary["hash"] != result["stream"]["hash"]:
+        yield f"{STREAM} beside it is that of another stream"
+        return
+    parameters = {name: value for name, value in result["stream"].items() if name != "hash"}
+    if summary.get("parameters", parameters) != parameters:
+        yield f"{STREAM} beside it has other parameters"
+    try:
+        sizes = np.array(summary["test_sizes"], dtype=float)
+        right = np.nansum(np.array(result["matrix"], dtype=float) * sizes, axis=1)
+        whole = right / np.sum(summary["histogram"][1])
+    except NOT_A_MANIFEST as error:
+        yield f"{STREAM} beside it does not fit: {type(error).__name__}, {error}"
+        return
+    if "whole_accuracy" in result["curves"] and not agree(whole.tolist(), result["curves"]["whole_accuracy"]):
+        yield "the curve of whole_accuracy does not follow from the matrix"
 
 
 def has_predictions(path: Path) -> bool:
