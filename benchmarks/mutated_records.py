@@ -27,6 +27,7 @@ import numpy as np
 from benchmarks.record_changes import CHANGES
 from fcl_bench.__main__ import main as fcl_bench
 from fcl_bench.errors import UserError
+from fcl_bench.leaderboard.against import against
 from fcl_bench.leaderboard.boards import boards
 from fcl_bench.leaderboard.latex import latex
 from fcl_bench.leaderboard.page_data import page_data
@@ -107,6 +108,7 @@ def read_otherwise(folder: Path) -> None:
     """Draw figures, and compare the record with itself: a :class:`UserError` is a good end."""
     with suppress(UserError):
         tables = boards(gather([folder]).runs)
+        against(tables)
         for kind in ("curves", "matrix", "pareto", "stream") if tables else ():
             for _, figure in KINDS[kind](tables):
                 figure.savefig(folder / "figure.svg")
