@@ -35,6 +35,8 @@ class Saved:
         if not path.exists():
             return None
         try:
+            if not path.is_file():
+                raise ValueError("it is not a file")
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             return [dict(line) for line in lines]
         except (OSError, ValueError, TypeError, RecursionError) as error:
