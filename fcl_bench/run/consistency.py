@@ -136,7 +136,8 @@ def _of_settings(result: Result) -> Iterator[str]:
             yield f"{name} is not that of the configuration"
     if stream["tasks"] != len(result["matrix"]):
         yield f"the stream has {stream['tasks']} tasks, but the matrix {len(result['matrix'])}"
-    yield from _of_stream(stream, config)
+    if "digests" not in result:  # a class of somebody else may keep its settings in another form
+        yield from _of_stream(stream, config)
 
 
 def _of_stream(stream: Mapping[str, Any], config: Mapping[str, Any]) -> Iterator[str]:
