@@ -51,12 +51,14 @@ def check_record(result: Result, path: Path) -> bool:
     digests = result[KEY]
     texts = isinstance(digests, dict) and all(isinstance(value, str) for value in digests.values())
     if not texts or set(digests) != set(FILES):
-        raise UserError(f"The record {path} has damaged digests: take an intact copy of it, or run again.")
+        raise UserError(
+            f"The record {path} has damaged digests: take an intact copy of it, or run again with resume=false."
+        )
     others = {name: value for name, value in digests.items() if name != RECORD}
     if digest_of_json({**result, KEY: others}) != digests[RECORD]:
         raise UserError(
             f"The record {path} was changed: its content has another digest than it says. Take an intact copy of it, "
-            "or run again."
+            "or run again with resume=false."
         )
     return True
 
@@ -66,7 +68,7 @@ def check_beside(result: Result, name: str, digest: str, path: Path) -> None:
     if KEY in result and result[KEY][name] != digest:
         raise UserError(
             f"The record {path} and {name} beside it do not belong together: the digest is another one. Take intact "
-            "copies of both, or run again."
+            "copies of both, or run again with resume=false."
         )
 
 
@@ -107,4 +109,6 @@ def read_arrays(path: Path) -> Arrays:
         with np.load(path, allow_pickle=False) as saved:
             return {name: saved[name] for name in saved.files}
     except DAMAGED_ARRAYS as error:
-        raise UserError(f"The arrays {path} cannot be read ({error}): take an intact copy, or run again.") from error
+        raise UserError(
+            f"The arrays {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
+        ) from error

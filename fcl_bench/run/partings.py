@@ -40,7 +40,9 @@ class Saved:
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             return [dict(line) for line in lines]
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(f"The log {path} cannot be read ({error}): take an intact copy, or run again.") from error
+            raise UserError(
+                f"The log {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
+            ) from error
 
     @cached_property
     def predictions(self) -> Arrays | None:

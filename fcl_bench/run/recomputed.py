@@ -92,9 +92,13 @@ def _summary(result: Result, path: Path) -> dict[str, Any] | None:
     try:
         summary = read_json(place)
     except (OSError, ValueError) as error:
-        raise UserError(f"The stream {place} cannot be read ({error}): take an intact copy, or run again.") from error
+        raise UserError(
+            f"The stream {place} cannot be read ({error}): take an intact copy, or run again with resume=false."
+        ) from error
     if not isinstance(summary, dict) or "hash" not in summary:
-        raise UserError(f"The stream {place} is damaged (there is no hash): take an intact copy, or run again.")
+        raise UserError(
+            f"The stream {place} is damaged (there is no hash): take an intact copy, or run again with resume=false."
+        )
     check_beside(result, STREAM, digest_of_json(summary), path)
     return summary
 

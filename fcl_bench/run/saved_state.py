@@ -43,7 +43,7 @@ def saved_leaves(folder: Path) -> Leaves | None:
         return _leaves_in(path.read_bytes())
     except NOT_A_CHECKPOINT as error:
         raise UserError(
-            f"The checkpoint {path} cannot be read ({error}): take an intact copy, or run again."
+            f"The checkpoint {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
         ) from error
 
 
