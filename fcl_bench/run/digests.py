@@ -21,6 +21,7 @@ from fcl_bench.strict_json import read_json
 KEY = "digests"  # of a record
 RECORD, STREAM, SAMPLES, PREDICTIONS = "result.json", "stream.json", "stream.npz", "predictions.npz"
 FILES = (RECORD, STREAM, SAMPLES, PREDICTIONS)
+REMEDY = "take an intact copy, or run again with resume=false."
 MOST_BYTES = 2**30  # of arrays in one file, unpacked
 DAMAGED_ARRAYS = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, NotImplementedError, RuntimeError),
@@ -51,9 +52,7 @@ def check_record(result: Result, path: Path) -> bool:
     digests = result[KEY]
     texts = isinstance(digests, dict) and all(isinstance(value, str) for value in digests.values())
     if not texts or set(digests) != set(FILES):
-        raise UserError(
-            f"The record {path} has damaged digests: take an intact copy of it, or run again with resume=false."
-        )
+        raise UserError(f"The record {path} has damaged digests: {REMEDY}")
     others = {name: value for name, value in digests.items() if name != RECORD}
     if digest_of_json({**result, KEY: others}) != digests[RECORD]:
         raise UserError(
@@ -109,6 +108,4 @@ def read_arrays(path: Path) -> Arrays:
         with np.load(path, allow_pickle=False) as saved:
             return {name: saved[name] for name in saved.files}
     except DAMAGED_ARRAYS as error:
-        raise UserError(
-            f"The arrays {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
-        ) from error
+        raise UserError(f"The arrays {path} cannot be read ({error}): {REMEDY}") from error

@@ -12,7 +12,7 @@ import numpy as np
 from fcl_bench.config.protocol import flattened
 from fcl_bench.config.run_id import IRRELEVANT_GROUPS, result_relevant
 from fcl_bench.errors import UserError
-from fcl_bench.run.digests import PREDICTIONS, Arrays, read_arrays
+from fcl_bench.run.digests import PREDICTIONS, REMEDY, Arrays, read_arrays
 from fcl_bench.run.result import Result
 from fcl_bench.run.saved_state import Leaves, SavedTensor, saved_leaves
 
@@ -40,9 +40,7 @@ class Saved:
             lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
             return [dict(line) for line in lines]
         except (OSError, ValueError, TypeError, RecursionError) as error:
-            raise UserError(
-                f"The log {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
-            ) from error
+            raise UserError(f"The log {path} cannot be read ({error}): {REMEDY}") from error
 
     @cached_property
     def predictions(self) -> Arrays | None:

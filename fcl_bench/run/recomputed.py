@@ -12,6 +12,7 @@ from fcl_bench.registration import Task, register
 from fcl_bench.run.consistency import agree
 from fcl_bench.run.digests import (
     PREDICTIONS,
+    REMEDY,
     SAMPLES,
     STREAM,
     Arrays,
@@ -92,13 +93,9 @@ def _summary(result: Result, path: Path) -> dict[str, Any] | None:
     try:
         summary = read_json(place)
     except (OSError, ValueError) as error:
-        raise UserError(
-            f"The stream {place} cannot be read ({error}): take an intact copy, or run again with resume=false."
-        ) from error
+        raise UserError(f"The stream {place} cannot be read ({error}): {REMEDY}") from error
     if not isinstance(summary, dict) or "hash" not in summary:
-        raise UserError(
-            f"The stream {place} is damaged (there is no hash): take an intact copy, or run again with resume=false."
-        )
+        raise UserError(f"The stream {place} is damaged (there is no hash): {REMEDY}")
     check_beside(result, STREAM, digest_of_json(summary), path)
     return summary
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fcl_bench.errors import UserError
+from fcl_bench.run.digests import REMEDY
 
 PLACE = ("checkpoint", "checkpoint.safetensors")  # in the folder of a run
 NUMBERS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1"}
@@ -42,9 +43,7 @@ def saved_leaves(folder: Path) -> Leaves | None:
             raise ValueError("it is not a file")
         return _leaves_in(path.read_bytes())
     except NOT_A_CHECKPOINT as error:
-        raise UserError(
-            f"The checkpoint {path} cannot be read ({error}): take an intact copy, or run again with resume=false."
-        ) from error
+        raise UserError(f"The checkpoint {path} cannot be read ({error}): {REMEDY}") from error
 
 
 def _leaves_in(data: bytes) -> Leaves:

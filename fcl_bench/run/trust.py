@@ -7,7 +7,7 @@ from typing import Literal
 from fcl_bench.errors import UserError
 from fcl_bench.run.consistency import contradictions_in
 from fcl_bench.run.content import check_form
-from fcl_bench.run.digests import check_record
+from fcl_bench.run.digests import REMEDY, check_record
 from fcl_bench.run.recomputed import contradictions_beside, has_predictions
 from fcl_bench.run.result import Result
 
@@ -41,5 +41,5 @@ def _refuse(contradictions: Iterable[str], path: Path) -> None:
     for clause in contradictions:
         raise UserError(
             f"The numbers of the record {path} do not follow from each other ({clause}), so it was changed or is "
-            "damaged: take an intact copy, or run again with resume=false."
+            "damaged: {REMEDY}"
         )
