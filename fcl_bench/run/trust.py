@@ -41,5 +41,5 @@ def _refuse(contradictions: Iterable[str], path: Path) -> None:
     for clause in contradictions:
         raise UserError(
             f"The numbers of the record {path} do not follow from each other ({clause}), so it was changed or is "
-            "damaged: {REMEDY}"
+            f"damaged: {REMEDY}"
         )
