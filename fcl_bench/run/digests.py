@@ -22,7 +22,7 @@ KEY = "digests"  # of a record
 RECORD, STREAM, SAMPLES, PREDICTIONS = "result.json", "stream.json", "stream.npz", "predictions.npz"
 FILES = (RECORD, STREAM, SAMPLES, PREDICTIONS)
 REMEDY = "take an intact copy, or run again with resume=false."
-MOST_BYTES = 2**30  # of arrays in one file, unpacked
+MOST_BYTES = 2**28  # of arrays in one file, unpacked
 DAMAGED_ARRAYS = (
     *(OSError, ValueError, KeyError, TypeError, EOFError, MemoryError, NotImplementedError, RuntimeError),
     *(OverflowError, SyntaxError, zipfile.BadZipFile, zlib.error),

@@ -130,8 +130,8 @@ def _of_predictions(result: Result, arrays: Arrays, stream: Any) -> Iterator[str
     since = registered_in(stream, targets)
     for name, scores in {"": result, **result.get("other_classifiers", {})}.items():
         rows = arrays[f"predictions_{name}" if name else "predictions"]
-        if rows.shape != (len(stream.tasks), len(targets)):
-            raise ValueError(f"there are predictions of shape {rows.shape}")
+        if rows.shape != (len(stream.tasks), len(targets)) or rows.dtype != np.int64:
+            raise ValueError(f"there are predictions of shape {rows.shape} and type {rows.dtype}")
         whose = f" (classifier {name})" if name else ""
         for clause in _of_rows(scores, rows, targets, members):
             yield clause + whose
