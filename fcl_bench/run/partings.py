@@ -63,7 +63,7 @@ def partings(one: Saved, other: Saved) -> Iterator[str]:
         yield from _of_scores(one.result, other.result, task)
     for name in ("metrics", "personal_accuracies", "evidence", "facts", "privacy", "forgotten"):
         pair = (one.result.get(name), other.result.get(name))
-        yield from _of_values(*(_untimed(value) for value in pair), place=name)
+        yield from _of_values(_untimed(pair[0]), _untimed(pair[1]), name)
     if one.leaves is not None and other.leaves is not None:
         yield from _of_states(one.leaves, other.leaves)
 
@@ -92,7 +92,7 @@ def _of_exchanges(one: Saved, other: Saved, task: int) -> Iterator[str]:
     for number, lines in enumerate(zip(*pair, strict=False), start=1):
         function = lines[0].get("function")
         place = f"task {task + 1}, exchange {number} ({function})"
-        yield from _of_values(*map(_untimed, lines), place=place)
+        yield from _of_values(_untimed(lines[0]), _untimed(lines[1]), place)
     if len(pair[0]) != len(pair[1]):
         yield f"task {task + 1} has {len(pair[0])} exchanges in the first and {len(pair[1])} in the second"
 
@@ -117,8 +117,8 @@ def _of_predictions(one: Saved, other: Saved, task: int) -> Iterator[str]:
 def _of_scores(one: Result, other: Result, task: int) -> Iterator[str]:
     for name, curve in one["curves"].items():
         if not name.endswith(CLOCK_AND_MEMORY):
-            pair = [_at(curve, task), _at(other["curves"].get(name), task)]
-            yield from _of_values(*pair, place=f"after task {task + 1}, {name}")
+            value = _at(other["curves"].get(name), task)
+            yield from _of_values(_at(curve, task), value, f"after task {task + 1}, {name}")
     for name in ("matrix", "views", "other_classifiers"):
         yield from _of_values(_of_task(one.get(name), task), _of_task(other.get(name), task), f"after task {task + 1}")
 
@@ -142,7 +142,7 @@ def _of_values(one: Any, other: Any, place: str) -> Iterator[str]:
             yield from _of_values(one.get(key, MISSING), other.get(key, MISSING), f"{place}, {key}")
     elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
         for number, pair in enumerate(zip(one, other, strict=True), start=1):
-            yield from _of_values(*pair, place=f"{place}, {number}")
+            yield from _of_values(pair[0], pair[1], f"{place}, {number}")
     elif json.dumps(one) != json.dumps(other):
         yield f"{place} is {_short(one)} in the first and {_short(other)} in the second"
 

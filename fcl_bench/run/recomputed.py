@@ -115,7 +115,7 @@ def _saved_stream(summary: Mapping[str, Any], dealt: Arrays) -> SavedStream:
     held: list[list[list[int]]] = [[[] for _ in sizes] for sizes in dealt["sizes"]]
     for task, client, number, _ in counts:
         held[task][client].append(int(order[number]))
-    tasks, registered = register([map(sorted, clients) for clients in held])
+    tasks, registered = register([[sorted(labels) for labels in clients] for clients in held])
     if list(registered) != order.tolist():
         raise ValueError("classes are not in the order of their registration")
     number = np.full(dealt["histogram"].shape[1], -1)

@@ -53,9 +53,8 @@ def _leaves_in(data: bytes) -> Leaves:
     for name, entry in header.items():
         if name != "__metadata__":
             first, last = entry["data_offsets"]
-            content = data[start + first : start + last]
-            tensors[name] = SavedTensor(entry["dtype"], tuple(entry["shape"]), content)
-    content = dict(json.loads(header["__metadata__"]["message"])["dict"])
+            tensors[name] = SavedTensor(entry["dtype"], tuple(entry["shape"]), data[start + first : start + last])
+    content: dict[str, Any] = dict(json.loads(header["__metadata__"]["message"])["dict"])
     parts = {"state": dict(content["progress"]["dict"])["state"], "memories": content["memories"]}
     return {path: leaf for name, part in parts.items() for path, leaf in _walk(part, name, tensors)}
 
