@@ -33,16 +33,16 @@ RUNS = {
     "fedicarl": (*SMALL, "method=fedicarl"),
     "derpp": (*SMALL, "method=derpp"),
     "afcl": LARGE,
-    "afcl, float64": (*LARGE, "method.arithmetic=float64"),
-    "afcl, recursive": (*LARGE, "method.arithmetic=float64", "method.form=recursive"),
-    "finetune, end to end": (*NETWORK, "backbone.trainable=true"),
+    "afcl_float64": (*LARGE, "method.arithmetic=float64"),
+    "afcl_recursive": (*LARGE, "method.arithmetic=float64", "method.form=recursive"),
+    "finetune_end_to_end": (*NETWORK, "backbone.trainable=true"),
 }
 WAYS = {
-    "in process": (),
+    "in_process": (),
     "wire": ("transport=wire",),
-    "1 process": ("transport=processes", "transport.workers=1"),
-    "2 processes": ("transport=processes", "transport.workers=2"),
-    "4 processes": ("transport=processes", "transport.workers=4"),
+    "1_process": ("transport=processes", "transport.workers=1"),
+    "2_processes": ("transport=processes", "transport.workers=2"),
+    "4_processes": ("transport=processes", "transport.workers=4"),
 }
 
 
@@ -79,8 +79,8 @@ def main() -> int:
 
 def compared(folder: Path, name: str, number: str, first: str) -> int:
     """Print a line per transport; how many differ from the run in process with as many threads."""
-    one = record(folder / first / name / "in process")
-    here = record(folder / number / name / "in process")
+    one = record(folder / first / name / "in_process")
+    here = record(folder / number / name / "in_process")
     differ = 0
     for way in WAYS:
         other = record(folder / number / name / way)
