@@ -6,8 +6,11 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks.measure import Row, best
+from fcl_bench.config.run_id import settings_hash
+from fcl_bench.run.digests import digest_of_json, sealed
 
 BOARDS, METHODS, SEEDS, REPEATS = 25, 8, 5, 3
 MEGABYTE = 2**20
@@ -30,25 +33,46 @@ def leaderboard() -> Iterator[Row]:
 
 
 def multiply(path: Path, folder: Path) -> int:
-    """Copies of a record that differ as those of a large study do: in alpha, method, seed, stream and numbers."""
+    """Copies of a record that differ as those of a large study do: in alpha, method, seed, stream and costs.
+
+    They are sound: digests and run ids are those of their content.
+    """
     result = json.loads(path.read_text())
-    manifest = path.with_name("stream.json").read_text()
+    manifest = json.loads(path.with_name("stream.json").read_text())
+    others = result.pop("digests")
+    del others["result.json"]
     number = 0
     for alpha in range(1, BOARDS + 1):
         for method in range(METHODS):
             for seed in range(1, SEEDS + 1):
                 number += 1
-                result |= {"method": f"method{method}", "seed": seed, "run_id": f"seed{seed}-{number:08x}"}
+                stream = {"alpha": alpha / 10, "seed": seed}
+                result["stream"] |= {**stream, "hash": f"{alpha * 100 + seed:064x}"}
+                manifest["parameters"] |= stream
+                manifest["hash"] = result["stream"]["hash"]
                 result["config"] |= {"seed": seed}
-                stream = f"{alpha * 100 + seed:064x}"
-                result["stream"] |= {"alpha": alpha / 10, "hash": stream}
-                for curve in result["curves"].values():
-                    curve[:] = [value if value is None else value * (1 + 1e-4 * number) for value in curve]
+                result["config"]["partition"] |= {"alpha": alpha / 10}
+                result["config"]["method"] |= {"name": f"method{method}"}
+                result |= {"method": f"method{method}", "seed": seed}
+                result["run_id"] = f"seed{seed}-{settings_hash(result['config'])}"
+                multiply_costs(result, 1 + 1e-4)
                 place = folder / f"{number}"
                 place.mkdir(parents=True)
-                (place / "result.json").write_text(json.dumps(result))
-                (place / "stream.json").write_text(json.dumps(json.loads(manifest) | {"hash": stream}))
+                copy = sealed(result, others | {"stream.json": digest_of_json(manifest)})
+                (place / "result.json").write_text(json.dumps(copy))
+                (place / "stream.json").write_text(json.dumps(manifest))
     return number
+
+
+def multiply_costs(result: dict[str, Any], factor: float) -> None:
+    """Seconds: everything else follows from something."""
+    for name in ("client_seconds", "server_seconds", "runtime_seconds", "wall_seconds"):
+        curve = [value * factor for value in result["curves"][name]]
+        result["curves"][name] = curve
+        result["metrics"][name] = curve[-1]
+    costs = result["metrics"]
+    result["seconds"] = {name: costs[f"{name}_seconds"] for name in ("client", "server")}
+    result["seconds"]["total"] = costs["runtime_seconds"]
 
 
 def quiet(folder: Path, *words: str) -> None:

@@ -11,6 +11,7 @@ import fcl_bench
 from fcl_bench.cli.plain_text import replace_missing_characters
 from fcl_bench.errors import UserError
 from fcl_bench.interruption import Interrupted, Interruption, interruptible
+from fcl_bench.visible import visible_lines
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -75,7 +76,7 @@ def _interrupted(interruption: Interruption) -> int:
 def _fail(message: str, code: int) -> int:
     if "FCL_BENCH_TRACEBACK" in os.environ:
         traceback.print_exc()
-    print(f"fcl_bench: {message}", file=sys.stderr)
+    print(f"fcl_bench: {visible_lines(message)}", file=sys.stderr)
     return code
 
 

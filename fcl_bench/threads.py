@@ -26,6 +26,20 @@ def threads_for(numbers: int) -> Iterator[None]:
         torch.set_num_threads(_before.pop())
 
 
+@contextmanager
+def threads_fixed(number: int | None) -> Iterator[None]:
+    """As many threads for large tensors, whatever the machine or its launcher has set; None leaves it to them.
+
+    Some sums of floating-point numbers depend on how many threads share them.
+    """
+    before = torch.get_num_threads()
+    torch.set_num_threads(number or before)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
 def one_thread() -> AbstractContextManager[None]:
     """One thread for everything in this block that does not ask for more."""
     return threads_for(0)

@@ -1,14 +1,21 @@
 """Hand-made records for the tests of the leaderboard."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from omegaconf import OmegaConf
 
+from fcl_bench.config.run_id import settings_hash
 from fcl_bench.leaderboard.boards import Board, boards
 from fcl_bench.leaderboard.columns import COLUMNS
 from fcl_bench.leaderboard.runs import run_of
+from fcl_bench.run.content import check_form
+from fcl_bench.run.digests import sealed
+from fcl_bench.run.trust import Trust
 
 METRICS = dict.fromkeys(COLUMNS, 10.0) | {
     "anytime_accuracy": 40.0,
@@ -113,3 +120,27 @@ def write(folder: Path, one: dict[str, Any]) -> Path:
     folder.mkdir(parents=True)
     (folder / "result.json").write_text(json.dumps(one))
     return folder / "result.json"
+
+
+def sealed_again(result: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A real record with other settings, by dotted names, dots written as two underscores, and digests that fit."""
+    made = OmegaConf.create(result)
+    for place, value in changes.items():
+        OmegaConf.update(made, place.replace("__", "."), value, merge=False)
+    changed: Any = OmegaConf.to_container(made)
+    changed["run_id"] = f"seed{changed['seed']}-{settings_hash(changed['config'])}"
+    others = {name: digest for name, digest in changed["digests"].items() if name != "result.json"}
+    return sealed(changed, others)
+
+
+@contextmanager
+def believed() -> Iterator[None]:
+    """Records need to have the right form only: hand-made numbers do not follow from each other."""
+
+    def verified(result: dict[str, Any], path: Path) -> Trust:
+        check_form(result, path)
+        return "digest"
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("fcl_bench.leaderboard.runs.verified", verified)
+        yield

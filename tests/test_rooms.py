@@ -9,7 +9,7 @@ from conftest import ROOT
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
     ("bounded", "client_data", "files", "interruption", "message", "new_processes"),
-    ("seeds", "stream_arrays", "threads"),
+    ("seeds", "stream_arrays", "strict_json", "threads", "visible"),
     ("revealed", "traffic"),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
     ("client",),

@@ -4,9 +4,10 @@ import sys
 
 import pytest
 import torch
+from conftest import Command
 from torch import nn
 
-from fcl_bench.threads import SMALL, numbers_per_sample, one_thread, threads_for
+from fcl_bench.threads import SMALL, numbers_per_sample, one_thread, threads_fixed, threads_for
 
 
 @pytest.fixture
@@ -69,3 +70,20 @@ def test_large_tensors_no_longer_come_from_fresh_memory_each():
     """By glibc's own account of memory it maps: a tensor of 40 MB is mapped before, and lies in the heap after."""
     told = subprocess.run([sys.executable, "-c", ALLOCATION], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["True", "0"]
+
+
+def test_a_fixed_number_holds_inside_and_none_leaves_what_there_is(three_threads):
+    with threads_fixed(2), threads_for(SMALL):
+        assert torch.get_num_threads() == 2
+    with threads_fixed(None):
+        assert torch.get_num_threads() == 3
+    assert torch.get_num_threads() == 3
+
+
+def test_a_run_names_its_threads_and_a_fixed_number_is_another_run(three_threads, tiny: Command):
+    free = tiny("method=afcl").result
+    fixed = tiny("method=afcl", "threads=2").result
+    assert (free["environment"]["threads"], fixed["environment"]["threads"]) == ("3", "2")
+    assert free["run_id"] != fixed["run_id"]
+    assert free["evidence"] == fixed["evidence"]  # whole numbers
+    assert torch.get_num_threads() == 3

@@ -16,6 +16,7 @@ from rich.text import Text
 from fcl_bench.cli.header import header, rounds_per_task
 from fcl_bench.run.environment import changes_since
 from fcl_bench.run.result import Result
+from fcl_bench.visible import visible
 
 if TYPE_CHECKING:  # a finished run is shown without torch
     from fcl_bench.learning import Progress as LearningProgress
@@ -133,7 +134,7 @@ class View:
         if self._sweep:
             return
         then = result["environment"]
-        made_by = f"version {then['fcl-bench']}, commit {then['git_commit']}"
+        made_by = visible(f"version {then.get('fcl-bench')}, commit {then.get('git_commit')}")
         warning = f"; {self.note}" if self.note else ""
         self._line(f"This run was finished before ({made_by}{warning}); resume=false runs it again.")
         self.end(result, folder)
@@ -160,14 +161,14 @@ class View:
 def final_table(result: Result) -> Table:
     """Metrics, then costs."""
     title = f"{result['method']} on {result['dataset']}, {result['backbone']}, seed {result['seed']}"
-    table = Table(title=Text(title))
+    table = Table(title=Text(visible(title)))
     table.add_column("metric")
     table.add_column("value", justify="right")
     for name, text in FINAL.items():
-        table.add_row(text, _number(result["metrics"][name]))
-    for name, other in result["other_classifiers"].items():
-        text = f"{FINAL['average_accuracy']}, {name.replace('_', ' ')} classifier"
-        table.add_row(text, _number(other["metrics"]["average_accuracy"]))
+        table.add_row(text, _number(result["metrics"].get(name)))
+    for name, other in result.get("other_classifiers", {}).items():
+        text = f"{FINAL['average_accuracy']}, {visible(name).replace('_', ' ')} classifier"
+        table.add_row(Text(text), _number(other["metrics"]["average_accuracy"]))
     table.add_section()
     for text, value in _costs(result).items():
         table.add_row(text, value)
@@ -175,15 +176,15 @@ def final_table(result: Result) -> Table:
 
 
 def _costs(result: Result) -> dict[str, str]:
-    traffic = result["traffic"]
-    seconds = result["seconds"]
-    metrics = result["metrics"]
+    costs = {name: value or 0 for name, value in result["metrics"].items()}
+    both_ways = [_megabytes(costs.get(name, 0)) for name in ("uplink_bytes", "downlink_bytes")]
+    seconds = [f"{costs.get(name, 0):.2f}" for name in ("client_seconds", "server_seconds")]
     return {
-        "uplink / downlink (MB)": f"{_megabytes(traffic['uplink_bytes'])} / {_megabytes(traffic['downlink_bytes'])}",
-        "exchanges": str(int(traffic["exchanges"])),
-        "client / server time (s)": f"{seconds['client']:.2f} / {seconds['server']:.2f}",
-        "stored at clients (MB)": _megabytes(metrics["stored_bytes"]),
-        "peak memory (MB)": f"{metrics['peak_memory_mb']:.0f}",
+        "uplink / downlink (MB)": " / ".join(both_ways),
+        "exchanges": str(int(costs.get("exchanges", 0))),
+        "client / server time (s)": " / ".join(seconds),
+        "stored at clients (MB)": _megabytes(costs.get("stored_bytes", 0)),
+        "peak memory (MB)": f"{costs.get('peak_memory_mb', 0):.0f}",
     }
 
 

@@ -4,6 +4,9 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from fcl_bench.errors import UserError
+from fcl_bench.visible import visible
+
 
 def list_choices(words: list[str]) -> None:
     """Every choice of every group, with the first line of its YAML."""
@@ -122,6 +125,23 @@ def unlearn_samples(words: list[str]) -> None:
     unlearn(words)
 
 
+def compare_records(words: list[str]) -> None:
+    """Say whether two records are the same run to the bit and, if not, where they part first.
+
+    Compared are settings, contents, stream, exchanges, predictions, accuracies, traffic, evidence and final state, not
+    seconds and memory. Exit code 0 if they are the same, 1 if not, 2 if they cannot be compared.
+    """
+    parser = argparse.ArgumentParser("python -m fcl_bench same", description=compare_records.__doc__)
+    parser.add_argument("runs", nargs=2, type=Path, metavar="RUN", help="folder of a finished run, or its result.json")
+    options = parser.parse_args(words)
+    from fcl_bench.run.same import compare
+
+    comparison = compare(*options.runs)
+    if comparison.parting is not None:
+        raise UserError(comparison.sentence)
+    print(visible(comparison.sentence))
+
+
 VERBS: dict[str, Callable[[list[str]], None]] = {
     "list": list_choices,
     "show": show_method,
@@ -132,4 +152,5 @@ VERBS: dict[str, Callable[[list[str]], None]] = {
     "plot": plot_runs,
     "certify": certify_runs,
     "unlearn": unlearn_samples,
+    "same": compare_records,
 }

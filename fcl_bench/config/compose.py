@@ -35,6 +35,7 @@ ROOT_SETTINGS: dict[str, Any] = {
     "data_dir": Path,
     "cache_dir": Path | None,
     "resume": bool,
+    "threads": PositiveInt | None,
     "limit_train": PositiveInt | None,
     "limit_test": PositiveInt | None,
     "protocol": str | None,

@@ -6,6 +6,7 @@ Where a node has a ``name``, the name stands for the class. The path in ``_targe
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -33,16 +34,21 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
     "stream.reserved": 0,
+    "threads": None,
 }
 
 
 def run_id(config: DictConfig) -> str:
     """``seed<k>-<hash>``: equal for two configurations that must give the same result."""
     settings: Any = OmegaConf.to_container(config, resolve=True)
+    return f"seed{config.seed}-{settings_hash(settings)}"
+
+
+def settings_hash(settings: Mapping[str, Any]) -> str:
+    """The hash in a run id, of the plain settings of a run."""
     content = {key: value for key, value in settings.items() if key not in IRRELEVANT_GROUPS}
     text = json.dumps(result_relevant(content), sort_keys=True)
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return f"seed{config.seed}-{digest[:8]}"
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def result_relevant(value: Any, path: str = "") -> Any:

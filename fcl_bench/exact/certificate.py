@@ -13,6 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from fcl_bench.errors import UserError
 from fcl_bench.run.result import Result
+from fcl_bench.strict_json import read_json
 
 FILE = "certificate.json"
 Verdict = Literal["equal", "within", "differs"]
@@ -79,8 +80,8 @@ def read_certificate(record: Path, result: Result) -> Certificate | None:
     if not path.exists():
         return None
     try:
-        certificate = Certificate.model_validate_json(path.read_text())
-    except (OSError, UnicodeDecodeError, ValidationError) as error:
+        certificate = Certificate.model_validate(read_json(path))
+    except (OSError, ValueError) as error:
         raise UserError(f"The certificate {path} is damaged ({_reason(error)}): certify the run again.") from error
     if certificate.record != fingerprint(record) or not _has_the_hashes_of(result, certificate):
         raise UserError(f"The certificate {path} is not one for the record beside it: certify the run again.")

@@ -128,7 +128,9 @@ def _compared_in_words(board: Board) -> Cells:
 
 
 def _gamma(row: Row) -> Any:
-    return row.runs[0].settings.get("gamma")
+    """None for what is not a number."""
+    value = row.runs[0].settings.get("gamma")
+    return value if isinstance(value, (int, float)) else None
 
 
 def _words(board: Board, figures: Figures) -> Iterator[str]:

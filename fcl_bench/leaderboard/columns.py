@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from fcl_bench.errors import ConfigError, choices
+from fcl_bench.run.content import HEADLINE as HEADLINE
 from fcl_bench.run.result import VIEWS
-
-HEADLINE = "average_accuracy"  # the one metric that every record has
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,11 @@ from fcl_bench.leaderboard.columns import (
     view_metrics,
 )
 from fcl_bench.leaderboard.latex import latex
-from fcl_bench.leaderboard.render import markdown, markdown_cells, show, show_cells
+from fcl_bench.leaderboard.render import in_markdown, markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
 from fcl_bench.leaderboard.sheet import sheet
 from fcl_bench.run.result import VIEWS
+from fcl_bench.visible import visible
 
 PAPER_FILE = "paper.md"
 
@@ -46,7 +47,7 @@ def leaderboard(words: Sequence[str]) -> None:
     show(tables, console, columns)
     _show_sections(sections, console)
     for sentence in missing:
-        print(f"fcl_bench: {sentence}", file=sys.stderr)
+        _note(sentence)
     if options.out:
         print(f"written to {options.out}: {', '.join(files)}")
     if options.wandb:
@@ -86,22 +87,26 @@ def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
     """The complete runs below some folders; a line on stderr for everything else that is there."""
     found = gather(paths)
     for problem in found.problems:
-        print(f"fcl_bench: {problem}", file=sys.stderr)
+        _note(problem)
     if found.interrupted:
-        left_out = "Unfinished runs (interrupted or failed) that are left out"
-        print(f"fcl_bench: {left_out}: {found.interrupted}.", file=sys.stderr)
+        _note(f"Unfinished runs (interrupted or failed) that are left out: {found.interrupted}.")
     if found.unlearned:
-        print(
-            f"fcl_bench: Records of runs that have forgotten samples are left out: {found.unlearned}.", file=sys.stderr
-        )
+        _note(f"Records of runs that have forgotten samples are left out: {found.unlearned}.")
     if not found.runs:
         raise UserError("There is no finished run to compare: name folders that hold some, such as runs.")
+    without = sum(run.trust.startswith("no digest") for run in found.runs)
+    if without:
+        _note(f"Records without a digest, of earlier versions, whose numbers fit each other: {without}.")
     for sentence in contradictions(found.runs):
-        print(f"fcl_bench: {sentence}", file=sys.stderr)
+        _note(sentence)
     protocols = sorted({run.conditions["protocol"] or "none" for run in found.runs})
     if len(protocols) > 1:
-        print(f"fcl_bench: Runs of several protocols ({', '.join(protocols)}) are not mixed.", file=sys.stderr)
+        _note(f"Runs of several protocols ({', '.join(protocols)}) are not mixed.")
     return found.runs
+
+
+def _note(sentence: str) -> None:
+    print(f"fcl_bench: {visible(sentence)}", file=sys.stderr)
 
 
 def _options(words: Sequence[str]) -> argparse.Namespace:
@@ -139,8 +144,8 @@ def _markdown_sections(sections: Sequence[Section]) -> str:
     lines = ["# Our figures beside the paper's", "", published()["source"], ""]
     for section in sections:
         tables = "\n\n".join(map(markdown_cells, section.tables))
-        sentences = [f"* {sentence}" for sentence in section.words]
-        lines += [f"## {section.heading}", "", tables, "", *sentences, ""]
+        sentences = [f"* {in_markdown(sentence)}" for sentence in section.words]
+        lines += [f"## {in_markdown(section.heading)}", "", tables, "", *sentences, ""]
     return "\n".join(lines)
 
 

@@ -76,7 +76,9 @@ def _in_table(tabular: Sequence[str], metric: str) -> list[str]:
 
 
 def _line(cells: Iterator[str] | Sequence[str]) -> str:
-    return f"{' & '.join(cells)} \\\\"
+    """A bracket at the beginning would belong to the end of the line before."""
+    line = " & ".join(cells)
+    return f"{'{}' if line.startswith(('[', '*')) else ''}{line} \\\\"
 
 
 def _cells(

@@ -13,6 +13,7 @@ from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, inter
 from fcl_bench.leaderboard.runs import Run
 from fcl_bench.leaderboard.titles import text
 from fcl_bench.run.result import VIEWS
+from fcl_bench.visible import visible
 
 CURVES = {  # with the titles of their figures
     "average_accuracy": "Average accuracy (%)",
@@ -133,7 +134,8 @@ def _run(run: Run, metrics: Sequence[str], pool: Pool) -> Data:
         "stream": result["stream"]["hash"],
         "command": result.get("command"),
         "inputs": result.get("inputs"),
-        "certificate": run.certificate.sentence if run.certificate else None,
+        "trust": run.trust,
+        "certificate": visible(run.certificate.sentence) if run.certificate else None,
         "config": [pool.add({key: value}) for key, value in result["config"].items()],
         "environment": pool.add(environment),
         "commit": environment.get("git_commit"),

@@ -112,4 +112,5 @@ def _inches(figure: Figure, legend: Legend) -> tuple[float, float]:
 
 
 def _wrapped(words: str, letters: int) -> str:
-    return textwrap.fill(words, letters, break_on_hyphens=False)
+    """In lines; a dollar is one, and not the beginning of a formula."""
+    return textwrap.fill(words, letters, break_on_hyphens=False).replace("$", r"\$")

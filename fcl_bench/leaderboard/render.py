@@ -1,5 +1,6 @@
 """Tables for a terminal, for a pipe, and as Markdown: the same cells."""
 
+import re
 from collections.abc import Iterator, Sequence
 
 from rich import box
@@ -30,6 +31,7 @@ UNEVEN = "Not all rows have the same seeds and streams: their means are not quit
 Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
 LEFT = ("method", "gamma", "facts")  # columns of words
 GAP = 2
+ACTS_IN_MARKDOWN = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])\(")  # a tag, the address of a link
 LONGEST_NAME = 40
 
 
@@ -63,7 +65,7 @@ def markdown(boards: Sequence[Board], columns: Sequence[str] = SHOWN) -> str:
     if len(boards) > 1:
         parts += [f"## Overview: {column(boards[0].sort).title}", markdown_cells(overview(boards))]
     for board in boards:
-        parts += [f"## {board.heading}", board.stream, markdown_cells(cells(board, columns))]
+        parts += [f"## {in_markdown(board.heading)}", in_markdown(board.stream), markdown_cells(cells(board, columns))]
         if board.uneven:
             parts.append(UNEVEN)
     return "\n\n".join([*parts, NOTE]) + "\n"
@@ -73,8 +75,17 @@ def markdown_cells(lines: Cells) -> str:
     """One table."""
     titles, *rows = lines
     rule = [":---" if title in LEFT else "---:" for title in titles]
-    named = [[f"`{name}`", *rest] for name, *rest in rows]
-    return "\n".join(map(_markdown_line, [titles, rule, *named]))
+    named = [[_code(name), *map(in_markdown, rest)] for name, *rest in rows]
+    return "\n".join(map(_markdown_line, [[*map(in_markdown, titles)], rule, *named]))
+
+
+def in_markdown(words: str) -> str:
+    r"""Words of a record as text: no tags, no links.
+
+    >>> print(in_markdown("<b>x</b> [z](http://there) p <0.001"))
+    \<b>x\</b> [z]\(http://there) p <0.001
+    """
+    return ACTS_IN_MARKDOWN.sub(r"\\\g<0>", words)
 
 
 def overview(boards: Sequence[Board]) -> Cells:
@@ -142,6 +153,10 @@ def _over_boards(name: str, boards: Sequence[Board]) -> Iterator[str]:
     for board in boards:
         rows = {row.name: row for row in board.rows}
         yield number(rows[name].scores[board.sort], board.sort) if name in rows else ""
+
+
+def _code(name: str) -> str:
+    return f"`{name.replace('`', chr(39))}`"
 
 
 def _markdown_line(line: Sequence[str]) -> str:

@@ -1,24 +1,24 @@
 """Records as a leaderboard needs them: the conditions of a run, the settings of its method, and its result."""
 
+import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
-
-from pydantic import BaseModel, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from typing import Any
 
 from fcl_bench.config.protocol import flattened
 from fcl_bench.config.run_id import result_relevant
 from fcl_bench.errors import UserError
 from fcl_bench.exact.certificate import Certificate, read_certificate
-from fcl_bench.leaderboard.columns import COLUMNS, HEADLINE, column, in_view
+from fcl_bench.leaderboard.columns import COLUMNS, column, in_view
+from fcl_bench.run.content import Settings
 from fcl_bench.run.result import VIEWS, Result, read_result
+from fcl_bench.run.trust import Trust, verified
+from fcl_bench.visible import visible, visible_content
 
-Settings = dict[str, Any]  # by dotted names
-Number = Annotated[float, Field(allow_inf_nan=False)]
 COMPARED = ("dataset", "backbone", "federation", "limit_train", "limit_test")  # groups that runs of a table share
 OURS = "fcl_bench.methods."
+RECORD = "result.json"
 
 
 @dataclass(frozen=True)
@@ -34,72 +34,11 @@ class Run:
     path: Path  # of the record
     classifier: str | None = None  # None is the method's own one; others are scored, but do not compete
     certificate: Certificate | None = None  # a valid one for this very record
+    trust: Trust = "no digest"
 
     def scores_in(self, view: str) -> dict[str, Any] | None:
         """Curves and matrix in a view of the tasks' tests; None if the record does not have it."""
         return self.result if view == VIEWS[0] else self.result["views"].get(view)
-
-
-class ScoresContent(BaseModel, strict=True):
-    """What a record says about a classifier, and under ``views`` again for other tests of the tasks."""
-
-    metrics: dict[str, Number | None]
-    curves: dict[str, list[Number | None]]
-    matrix: list[list[Number | None]]
-    views: dict[str, "ScoresContent"] = {}
-
-    @model_validator(mode="after")
-    def is_whole(self) -> "ScoresContent":
-        """The headline metric is there, and every curve and row has a value per task."""
-        if HEADLINE not in self.metrics:
-            raise PydanticCustomError("metrics", f"there is no {HEADLINE}")
-        if HEADLINE not in self.curves:
-            raise PydanticCustomError("curves", f"there is no curve of {HEADLINE}")
-        tasks = len(self.matrix)
-        for name, curve in self.curves.items():
-            if len(curve) != tasks:
-                raise PydanticCustomError("curves", f"the curve of {name} has not a value for each of {tasks} tasks")
-        if tasks == 0 or any(len(row) != tasks for row in self.matrix):
-            raise PydanticCustomError("matrix", "the matrix has not a value for every two tasks")
-        return self
-
-
-class StreamContent(BaseModel):
-    """What a record says about the stream."""
-
-    name: str
-    partition: str
-    tasks: int
-    hash: str
-
-
-class ConfigContent(BaseModel):
-    """The settings of a run."""
-
-    seed: int
-    dataset: Settings
-    backbone: Settings
-    federation: Settings
-    method: Settings
-    limit_train: int | None
-    limit_test: int | None
-
-
-class Content(ScoresContent):
-    """What a complete ``result.json`` must have for a leaderboard."""
-
-    run_id: str
-    method: str
-    dataset: str
-    backbone: str
-    seed: int
-    protocol: str | None
-    track: str
-    facts: dict[str, bool] = {}
-    stream: StreamContent
-    other_classifiers: dict[str, ScoresContent] = {}
-    environment: Settings
-    config: ConfigContent
 
 
 @dataclass(frozen=True)
@@ -122,7 +61,7 @@ def gather(paths: Iterable[Path]) -> Gathered:
         try:
             run = read_run(path)
         except UserError as error:
-            problems.append(str(error))
+            problems.append(visible(str(error)))
             continue
         if run is None:
             interrupted += 1
@@ -134,19 +73,14 @@ def gather(paths: Iterable[Path]) -> Gathered:
 
 
 def read_run(path: Path) -> Run | None:
-    """The run of a ``result.json``; None if it was interrupted."""
-    if not path.exists():
+    """The run of a ``result.json`` that can be believed; None if it was interrupted. Its texts are fit to be shown."""
+    if not os.path.lexists(path):
         raise UserError(f"There is no file or folder {path}: name folders of runs, or records.")
     result = read_result(path)
     if result.get("status") != "complete":
         return None
-    try:
-        return run_of(result, path)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or first["type"]
-        reason = f"{where}: {first['msg']}"
-        raise UserError(f"The record {path} is damaged ({reason}): remove it and run again.") from error
+    trust = verified(result, path)
+    return replace(run_of(visible_content(result), path), trust=trust)
 
 
 def _certified(run: Run, problems: list[str]) -> Run:
@@ -154,13 +88,12 @@ def _certified(run: Run, problems: list[str]) -> Run:
     try:
         return replace(run, certificate=read_certificate(run.path, run.result))
     except UserError as error:
-        problems.append(str(error))
+        problems.append(visible(str(error)))
         return run
 
 
 def run_of(result: Result, path: Path) -> Run:
     """The run that a record describes: its conditions and settings without the seed and what cannot change a result."""
-    Content.model_validate(result)
     config = result["config"]
     seeds = (config["seed"], config["backbone"].get("seed"))
     return Run(
@@ -238,7 +171,17 @@ def _filled(result: Result) -> Result:
 def _records(paths: Iterable[Path]) -> Iterator[Path]:
     seen = set()
     for path in paths:
-        for record in sorted(path.rglob("result.json")) if path.is_dir() else [path]:
-            if record.resolve() not in seen:
-                seen.add(record.resolve())
+        for record in _below(path) if path.is_dir() else [path]:
+            place = os.path.realpath(record)
+            if place not in seen:
+                seen.add(place)
                 yield record
+
+
+def _below(folder: Path) -> list[Path]:
+    """Whatever has the name of a record, be it a broken link."""
+    found = []
+    for place, folders, files in os.walk(folder):
+        if RECORD in files or RECORD in folders:
+            found.append(Path(place, RECORD))
+    return sorted(found)

@@ -3,11 +3,13 @@
 import csv
 import io
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from fcl_bench.leaderboard.boards import Board, Row
 
 STATISTICS = ("mean", "sd", "low", "high")  # low and high: Student's 95 % interval
 COMPARISON = ("pairs", "difference", "p", "p_holm")
+FORMULA = ("=", "+", "-", "@")  # with which a cell begins that a spreadsheet would compute
 Cell = str | float | None
 
 
@@ -19,12 +21,21 @@ def sheet(boards: Sequence[Board]) -> str:
     metrics = boards[0].metrics
     file = io.StringIO()
     lines = csv.writer(file, lineterminator="\n")
-    lines.writerow(["heading", *conditions, *_titles(metrics)])
+    lines.writerow(map(_text, ["heading", *conditions, *_titles(metrics)]))
     for board in boards:
         values = [board.conditions.get(key) for key in conditions]
         for row in board.rows:
-            lines.writerow([board.heading, *values, *_cells(row, metrics, board.sort)])
+            lines.writerow(map(_text, [board.heading, *values, *_cells(row, metrics, board.sort)]))
     return file.getvalue()
+
+
+def _text(cell: Any) -> Any:
+    """A text that looks like a formula begins with an apostrophe, as one types it; numbers are as they are.
+
+    >>> _text("=1+1"), _text(-1.0), _text("afcl")
+    ("'=1+1", -1.0, 'afcl')
+    """
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(FORMULA) else cell
 
 
 def _titles(metrics: Sequence[str]) -> Iterator[str]:

@@ -23,7 +23,14 @@ Facts = dict[str, str | None]
 
 def environment(method: str) -> Facts:
     """Facts for ``result.json``; ``method`` is the ``_target_`` of the method."""
-    return _machine() | code(method)
+    return _machine() | {"threads": threads()} | code(method)
+
+
+def threads() -> str:
+    """How many threads large tensors have now; sums of floating-point numbers may depend on it."""
+    import torch
+
+    return str(torch.get_num_threads())
 
 
 @cache

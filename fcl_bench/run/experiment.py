@@ -21,6 +21,7 @@ from fcl_bench.run.result import Result
 from fcl_bench.run.scenario import Scenario, materialise, plan
 from fcl_bench.run.scores import score
 from fcl_bench.run.stability import warning
+from fcl_bench.threads import threads_fixed
 
 
 def run(config: DictConfig, observer: Observer, command: str | None = None) -> Result:
@@ -33,7 +34,7 @@ def run(config: DictConfig, observer: Observer, command: str | None = None) -> R
     if result:
         observer.finished_before(result, record.folder)
         return result
-    with record.opened(planned.stream, planned.dataset.test.labels):
+    with threads_fixed(config.threads), record.opened(planned.stream, planned.dataset.test.labels):
         result = learn_stream(materialise(config, planned, observer.filling), record, observer)
     observer.end(result, record.folder)
     return result

@@ -12,6 +12,7 @@ from fcl_bench.data.file_states import FileStates
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.identity import lookup
 from fcl_bench.run.result import Result
+from fcl_bench.run.trust import check_alone
 
 
 def find_finished(config: DictConfig, states: FileStates | None = None) -> tuple[Result, Path] | None:
@@ -35,4 +36,7 @@ def finished_result(run: RunFolder, identity: str) -> Result | None:
     """The result, if this very run, with contents of this ``identity``, was completed before."""
     run.refuse_another_run(identity)
     result = run.result()
-    return result if result and result["status"] == "complete" else None
+    if not result or result.get("status") != "complete":
+        return None
+    check_alone(result, run.folder / "result.json")
+    return result

@@ -40,7 +40,7 @@ class RunFolder:
                 "move it away, or set output_dir= to another folder."
             )
         result = self.result()
-        if result and result["inputs"] != identity:
+        if result and result.get("inputs") != identity:
             raise UserError(
                 f"{other}: the contents of its data set, weights or stream were not the present ones; "
                 "move it away, or set output_dir= to another folder."

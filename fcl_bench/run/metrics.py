@@ -182,6 +182,15 @@ def _ratio(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
 
 def _curve(steps: Sized, values: Callable[[int], np.ndarray]) -> Curve:
     """The mean of ``values(i)`` for each step i, NaN where there is nothing to average."""
+    return np.array([_mean(values(i)) for i in range(len(steps))])
+
+
+def _mean(values: np.ndarray) -> float:
+    """As ``np.nanmean``, to the bit, but quick where all is defined."""
+    if len(values) == 0:
+        return np.nan
+    if not np.isnan(values).any():
+        return float(np.add.reduce(values) / len(values))
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Mean of empty slice")
-        return np.array([np.nanmean(values(i)) for i in range(len(steps))])
+        return float(np.nanmean(values))

@@ -19,6 +19,7 @@ from fcl_bench.learning import Costs, Progress
 from fcl_bench.run.alone import alone_in, has_content
 from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
 from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
+from fcl_bench.run.digests import PREDICTIONS, digest_of_arrays, sealed, stream_digests
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.result import Result
 from fcl_bench.run.summary import summarise
@@ -51,6 +52,7 @@ class Record(RunFolder):
                 self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
                 with writing_to(self.folder, "output_dir"):
                     streams.save(stream, self.folder)
+                    self._digests = stream_digests(self.folder)
                 if not self.config.resume or self.result() is None:
                     self._save_result("interrupted")
                 yield
@@ -113,6 +115,8 @@ class Record(RunFolder):
         complete = status == "complete"
         result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint, complete)
         result |= {"command": self.command, "inputs": self.identity, "status": status}
+        predictions = digest_of_arrays(prediction_arrays(self._checkpoint, self._targets))
+        result = sealed(result, self._digests | {PREDICTIONS: predictions})
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())
         return result
 

@@ -37,7 +37,7 @@ class Processes:
         """See :class:`fcl_bench.transport.Transport`; workers that run already are used again."""
         import torch
 
-        threads = max(1, torch.get_num_threads() // self.workers)
+        threads = torch.get_num_threads()  # not a share of them: sums of large tensors may depend on their number
         while len(self._workers) < self.workers:
             self._workers.append(Worker(len(self._workers), threads))
         packed = _pickled(site)

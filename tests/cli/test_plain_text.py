@@ -6,7 +6,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from records import record, write
+from conftest import Outcome
+from records import sealed_again, write
 
 
 def shown(encoding: str, *words: str) -> str:
@@ -17,11 +18,13 @@ def shown(encoding: str, *words: str) -> str:
 
 
 @pytest.mark.parametrize(("encoding", "sign"), [("ascii", "+/-"), ("latin-1", "±"), ("utf-8", "±")])
-def test_a_leaderboard_is_readable_in_any_encoding(tmp_path: Path, encoding: str, sign: str) -> None:
-    path = write(tmp_path / "one", record("méthode"))
+def test_a_leaderboard_is_readable_in_any_encoding(afcl_run: Outcome, tmp_path: Path, encoding: str, sign: str) -> None:
+    name = "méthode"
+    path = write(tmp_path / "one", sealed_again(afcl_run.result, method=name, config__method__name=name))
     text = shown(encoding, "leaderboard", str(path))
     name = "m?thode" if encoding == "ascii" else "méthode"
-    assert f"{name}      1  50.00 {sign} n/a" in text
+    accuracy = afcl_run.result["metrics"]["average_accuracy"]
+    assert f"{name}      1  {accuracy:.2f} {sign} n/a" in text
     assert f"{sign} standard deviation over seeds" in text
 
 

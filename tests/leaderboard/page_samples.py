@@ -37,7 +37,10 @@ def manifest(result: dict[str, Any], clients: int = 4, classes: int = 6) -> dict
     rng = np.random.default_rng(result["seed"])
     shares = [share for share in np.ndindex(tasks, clients, classes) if rng.uniform() < 0.4]
     counts = [[*map(int, share), int(rng.integers(1, 500))] for share in rng.permutation(shares)]
-    return {"hash": result["stream"]["hash"], "sizes": [[1] * clients] * tasks, "counts": counts}
+    sizes = np.zeros((tasks, clients), dtype=int)
+    for task, client, _, samples in counts:
+        sizes[task, client] += samples
+    return {"hash": result["stream"]["hash"], "sizes": sizes.tolist(), "counts": counts}
 
 
 def write_with_stream(folder: Path, result: dict[str, Any], stream: dict[str, Any]) -> None:

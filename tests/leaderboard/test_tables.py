@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import command
+from conftest import Outcome, command
 from records import classifier, made, record, views, write
 
 from fcl_bench.leaderboard.against import against, published
@@ -253,11 +253,10 @@ def test_what_the_paper_has_not_run_is_named(change: dict[str, Any]) -> None:
     assert re.match(r"The paper has no figures for .* \(tasks 10, ", sentence)
 
 
-def test_a_reader_who_stops_reading_still_gets_the_files(tmp_path: Path) -> None:
-    path = write(tmp_path / "one", record())
+def test_a_reader_who_stops_reading_still_gets_the_files(afcl_run: Outcome, tmp_path: Path) -> None:
     (tmp_path / "board").mkdir()
     (tmp_path / "board" / "paper.md").write_text("of other runs")
-    words = [sys.executable, "-m", "fcl_bench", "leaderboard", str(path), "--out", str(tmp_path / "board")]
+    words = [sys.executable, "-m", "fcl_bench", "leaderboard", str(afcl_run.folder), "--out", str(tmp_path / "board")]
     process = subprocess.Popen(words, stdout=subprocess.PIPE)
     assert process.stdout
     process.stdout.close()

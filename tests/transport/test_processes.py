@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -21,6 +21,7 @@ from fcl_bench.federation import Federation, Participation
 from fcl_bench.partition import IidClients
 from fcl_bench.stream import make_stream
 from fcl_bench.temporal import IidTasks
+from fcl_bench.threads import SMALL, threads_fixed, threads_for
 from fcl_bench.transport.processes import Processes, usable_cores
 
 LABELS = np.arange(60) % 3
@@ -34,6 +35,7 @@ class Seen:
     process: int
     calls: int
     threads: int
+    threads_for_large: int
 
 
 class Probe:
@@ -42,7 +44,9 @@ class Probe:
     def look(self, client):
         client.memory["calls"] = client.memory.get("calls", 0) + 1
         client.note(calls=client.memory["calls"])
-        return Seen(client.id, os.getpid(), client.memory["calls"], torch.get_num_threads())
+        with threads_for(SMALL):
+            large = torch.get_num_threads()
+        return Seen(client.id, os.getpid(), client.memory["calls"], torch.get_num_threads(), large)
 
     def keep(self, client, message):
         client.memory["teacher"] = message
@@ -98,9 +102,11 @@ def test_memories_move_to_other_processes_and_shared_tensors_travel_once(process
     assert {seen.calls for seen in clients.map(method.look)} == {8}
 
 
-def test_threads_are_divided(processes: Processes) -> None:
-    _, method, clients = clients_of(processes)
-    assert {seen.threads for seen in clients.map(method.look)} == {1}
+def test_threads_are_those_of_the_server_as_sums_may_depend_on_their_number() -> None:
+    transport = Processes(workers=2)
+    with threads_fixed(3), closing(transport):
+        _, method, clients = clients_of(transport)
+        assert {(seen.threads, seen.threads_for_large) for seen in clients.map(method.look)} == {(1, 3)}
     assert 1 <= usable_cores() <= (os.cpu_count() or 1)
 
 

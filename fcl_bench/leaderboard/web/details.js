@@ -63,7 +63,7 @@ function metricTable(row) {
 function runDetails(run, index) {
   const facts = Object.entries({
     seed: run.seed, "run id": run.id, "stream hash": run.stream, "hash of inputs": run.inputs, commit: run.commit,
-    certificate: run.certificate ?? "none",
+    certificate: run.certificate ?? "none", checked: run.trust,
   });
   const list = facts.map(([name, value]) => [make("dt", {}, name), make("dd", {}, `${value ?? "not recorded"}`)]);
   return make("details", { class: "run", open: index === 0 },
