@@ -1,8 +1,10 @@
 """Writing files so that a reader never meets half of one."""
 
 import os
+import re
+import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -22,6 +24,42 @@ def write_atomically(path: Path, data: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """From here on the names in a folder are on the disk, whatever happens to the machine; not where none can do it."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def remove_leftovers(folder: Path, names: Iterable[str]) -> None:
+    """Remove what a kill within :func:`write_atomically` has left of these files; nobody may be writing them now."""
+    ours = re.compile(rf"\.({'|'.join(map(re.escape, names))})\.[a-z0-9_]{{8}}")
+    for path in folder.glob(".*"):
+        if ours.fullmatch(path.name) and is_plain_file(path):
+            path.unlink()
+
+
+def is_plain_file(path: Path) -> bool:
+    """Whether it is a file, and no link, pipe, folder or device."""
+    return path.is_symlink() is False and stat.S_ISREG(path.stat().st_mode)
+
+
+def refuse_what_is_no_file(path: Path) -> None:
+    """Raise a :class:`UserError` for a link, a pipe, a folder or a device in the place of a file."""
+    if os.path.lexists(path) and not is_plain_file(path):
+        raise UserError(f"Expected {path} to be a file, but it is a link, a folder or a device: move it away.")
+
+
+def refuse_what_is_no_folder(path: Path) -> None:
+    """Raise a :class:`UserError` for anything else in the place of a folder, links to folders included."""
+    if os.path.lexists(path) and (path.is_symlink() or not path.is_dir()):
+        raise UserError(f"Expected {path} to be a folder, but it is a link or a file: move it away.")
 
 
 @contextmanager

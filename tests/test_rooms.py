@@ -9,10 +9,10 @@ from conftest import ROOT
 STACK = (  # from the ground up; a room may import its own and those below it
     ("errors",),
     ("client_data", "files", "message", "new_processes", "seeds", "threads"),
-    ("revealed", "traffic"),
+    ("decoding", "revealed", "traffic"),
     ("backbone", "config", "dataset", "partition", "registration", "temporal"),
     ("client",),
-    ("privacy",),
+    ("message_classes", "privacy"),
     ("stream",),
     ("transport",),
     ("data", "federation"),

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ def write(
     result = summarise(config, parent.result["facts"], scenario.stream, targets, checkpoint, complete=True)
     identity = content_identity(scenario.dataset, scenario.stream, parent.planned.backbone)
     result |= {"inputs": identity, "status": "complete", **added}
+    checkpoint = replace(checkpoint, run=result["run_id"], inputs=identity)
     files = {
         "config.yaml": OmegaConf.to_yaml(config).encode(),
         "predictions.npz": packed(prediction_arrays(checkpoint, targets)),

@@ -7,9 +7,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.learning import Costs, Progress
-from fcl_bench.message import decode, encode
+from fcl_bench.message import encode
+from fcl_bench.run.exchange_log import EMPTY, Mark
 from fcl_bench.run.scores import TaskScores
+from fcl_bench.run.seal import NO_SEAL, refuse_broken, sealed
 from fcl_bench.transport import Memories
 
 TaskCosts = dict[str, float]  # traffic, seconds and memory after a task
@@ -29,6 +32,9 @@ class Checkpoint:
     personal: tuple[Accuracies, ...]  # empty for methods without personal classifiers
     costs: tuple[TaskCosts, ...]
     evidence: dict[str, Any] = field(default_factory=dict)  # of an exact method, after the last task
+    run: str = ""  # the run that it belongs to, by its id
+    inputs: str = ""  # and by the contents of data, weights and stream
+    log: Mark = EMPTY  # of the exchanges so far
 
     def within_task(self, progress: Progress, memories: Memories) -> "Checkpoint":
         """After one more state of the task under way."""
@@ -36,7 +42,8 @@ class Checkpoint:
 
     def after_task(self, progress: Progress, memories: Memories, scores: TaskScores, costs: TaskCosts) -> "Checkpoint":
         """After one more task."""
-        return Checkpoint(
+        return replace(
+            self,
             progress=progress,
             memories=memories,
             predictions=_appended(self.predictions, scores.answers.labels),
@@ -53,16 +60,21 @@ class Checkpoint:
 
     def encoded(self) -> bytes:
         """As bytes; what many clients keep is stored once. No class of the harness is named, so those can move."""
-        content = {**vars(self), "progress": {**vars(self.progress), "costs": asdict(self.progress.costs)}}
-        return encode(content, share=True)
+        progress = {**vars(self.progress), "costs": asdict(self.progress.costs)}
+        return sealed(encode({**NO_SEAL, **vars(self), "progress": progress}, share=True))
 
 
-def decoded(data: bytes) -> Checkpoint:
-    """From bytes."""
-    content: dict[str, Any] = decode(data)
-    progress = content["progress"]
-    costs = Costs(**progress["costs"])
-    return Checkpoint(**{**content, "progress": Progress(**{**progress, "costs": costs})})
+def decoded(data: bytes, classes: Classes | None = None) -> Checkpoint:
+    """From bytes, whose state and memories are made of these classes; a :class:`MessageError` says what is wrong."""
+    refuse_broken(data)
+    content: dict[str, Any] = decode(data, classes, share=True)
+    try:
+        progress = content["progress"]
+        costs = Costs(**progress["costs"])
+        content = {name: value for name, value in content.items() if name not in NO_SEAL}
+        return Checkpoint(**{**content, "progress": Progress(**{**progress, "costs": costs})})
+    except (KeyError, TypeError) as error:
+        raise MessageError(f"Expected a checkpoint of this version, but its parts are others ({error}).") from error
 
 
 def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:

@@ -35,4 +35,4 @@ def finished_result(run: RunFolder, identity: str) -> Result | None:
     """The result, if this very run, with contents of this ``identity``, was completed before."""
     run.refuse_another_run(identity)
     result = run.result()
-    return result if result and result["status"] == "complete" else None
+    return result if result and result.get("status") == "complete" else None
