@@ -10,8 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 import torch
-from safetensors import serialize
-from safetensors.torch import load
+from safetensors.torch import load, save
 from torch import Tensor
 
 from fcl_bench.errors import UserError
@@ -78,8 +77,7 @@ def _tensors(data: bytes, header: dict[str, Any]) -> dict[str, Tensor]:
     """By name; they lie in the order in which :func:`encode` lays them."""
     try:
         tensors = load(data)
-        empty = {name: _empty(tensor) for name, tensor in tensors.items()}
-        usual = _names(serialize(empty))
+        usual = _usual_order(tensors)
     except Exception as error:  # of many kinds, some of them Rust's
         raise MessageError(f"Expected an encoded message, but its tensors cannot be read ({error}).") from error
     starts = [entry["data_offsets"][0] for entry in header.values()]
@@ -92,12 +90,12 @@ def _tensors(data: bytes, header: dict[str, Any]) -> dict[str, Tensor]:
     return tensors
 
 
-def _empty(tensor: Tensor) -> dict[str, Any]:
-    return {"dtype": str(tensor.dtype).removeprefix("torch."), "shape": [0], "data": b""}
-
-
-def _names(data: bytes) -> list[str]:
-    return list(json.loads(data[8:]))
+def _usual_order(tensors: dict[str, Tensor]) -> list[str]:
+    """Of their names in a file; it follows from names and types, so tensors without numbers show it."""
+    if len(tensors) < 2:
+        return list(tensors)
+    empty = {name: tensor.new_empty(0) for name, tensor in tensors.items()}
+    return list(json.loads(save(empty)[8:]))
 
 
 class _Reader:

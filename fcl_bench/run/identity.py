@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.data.cache import default_folder
 from fcl_bench.data.file_states import FileStates
-from fcl_bench.files import write_atomically
+from fcl_bench.files import remove_leftovers, write_atomically
 from fcl_bench.run.environment import PACKAGES, installed
 
 if TYPE_CHECKING:  # these import torch, but a finished run is shown without it
@@ -84,6 +84,7 @@ def store(config: DictConfig, inputs: str, sources: Iterable[Path] | None, since
     with suppress(OSError):  # a cache folder may be full or read-only
         path = _note(config)
         path.parent.mkdir(parents=True, exist_ok=True)
+        remove_leftovers(path.parent, [path.name])  # should they be in use, that process does without its note
         write_atomically(path, json.dumps(note).encode())
 
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 SHARE = 0.02  # of the time of a run that may go into checkpoints within tasks
 LONGEST = 180.0  # seconds without a checkpoint
-FIRST_COST = 0.1  # seconds that a write is taken to cost before one was measured
+FIRST_COST = 0.02  # seconds that a write is taken to cost before one was measured
 
 
 class Pace:

@@ -74,6 +74,8 @@ class Record(RunFolder):
             self._log.begin_with(self._log.until(self._checkpoint.log) or b"")
         if found:
             self._write_results(found)
+        else:
+            self._remove_results()
         self.pace = Pace()
         return self._checkpoint
 
@@ -115,6 +117,11 @@ class Record(RunFolder):
             )
         if self._log.until(checkpoint.log) is None:
             raise MessageError(f"{self._log.path.name} is not the log that it belongs to")
+
+    def _remove_results(self) -> None:
+        """Those of an earlier run that is repeated; ``result.json`` says already that there are none."""
+        for name in ("predictions.npz", "classes.npz"):
+            (self.folder / name).unlink(missing_ok=True)
 
     def _write_results(self, checkpoint: Checkpoint) -> Result:
         self._checkpoint = checkpoint
