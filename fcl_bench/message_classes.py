@@ -7,7 +7,6 @@ these classes. A method whose clients keep something else names its classes in t
 import inspect
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import is_dataclass
-from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
 
 from fcl_bench.client import Client
@@ -15,7 +14,6 @@ from fcl_bench.decoding import Classes
 from fcl_bench.message import name_of
 
 
-@cache
 def declared_classes(kind: type) -> Classes:
     """Those that a method's class declares, or another class with functions for clients."""
     hints: list[Any] = list(getattr(kind, "message_classes", ()))

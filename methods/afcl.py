@@ -20,7 +20,7 @@ The paper says that uploads cannot be used to infer a client's data; but where a
 column of F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at the client until it has so many of their
 class; then the result is not exact, and clients store samples. With noise on uploads (``privacy=gaussian``), W is
 solved for the nearest system that is positive definite, and ``project`` multiplies features by a public random matrix
-to fewer dimensions, in which noise does less harm.
+to fewer dimensions, in which noise does less harm. A task is one exchange, so a run goes on at the beginning of a task.
 """
 
 import warnings
@@ -45,6 +45,7 @@ from fcl_bench import (
     Moments,
     Numbers,
     Prepared,
+    Samples,
     Scores,
     Task,
     UserError,
@@ -97,6 +98,7 @@ class AFCL:
     """``gamma`` is the ridge regulariser; both forms give the same weights."""
 
     needs_frozen_backbone = True
+    message_classes = (Samples,)  # held back
 
     def __init__(
         self,

@@ -66,21 +66,23 @@ class Processes:
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
-        for worker in self._workers:
-            worker.send("memories")
         memories: Memories = {}
-        for worker in self._workers:
-            packed = worker.receive("while it handed over memories")
-            memories |= decode(packed, self._classes, share=True)
+        with self._all_or_nothing():
+            for worker in self._workers:
+                worker.send("memories")
+            for worker in self._workers:
+                packed = worker.receive("while it handed over memories")
+                memories |= decode(packed, self._classes, share=True)
         return memories
 
     def restore(self, memories: Memories) -> None:
         """See :class:`fcl_bench.transport.Transport`."""
-        for worker in self._workers:
-            own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
-            worker.send("restore", encode(own, share=True))
-        for worker in self._workers:
-            worker.receive("while it took over memories")
+        with self._all_or_nothing():
+            for worker in self._workers:
+                own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
+                worker.send("restore", encode(own, share=True))
+            for worker in self._workers:
+                worker.receive("while it took over memories")
 
     @property
     def process_ids(self) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from fcl_bench.decoding import MessageError, decode
+from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message import encode
 from fcl_bench.transport import Call
@@ -69,16 +69,18 @@ class Server:
     def __init__(self, pipe: Connection):
         self.pipe = pipe
         self.site: Any = None
+        self.classes: Classes = {}
 
     def open(self, site: bytes, path: list[str]) -> None:
         """Make the site, and tell the classes of its messages; ``path`` is where the server finds modules."""
         sys.path[:] = path
         self.site = pickle.loads(site)()
-        self.pipe.send(self.site.classes)
+        self.classes = self.site.classes
+        self.pipe.send(self.classes)
 
     def answer(self, call: Call, message: bytes, clients: list[int]) -> None:
         """Run the call at some clients; they share the message, which nobody may change."""
-        whole = replace(call, message=decode(message, self.site.classes))
+        whole = replace(call, message=decode(message, self.classes))
         for client in clients:
             answer = self.site.answer(whole, client)
             self.pipe.send(Reply(encode(answer.reply), answer.seconds, answer.stored, answer.notes))
@@ -89,7 +91,7 @@ class Server:
 
     def restore(self, memories: bytes) -> None:
         """Take over what clients kept."""
-        self.site.restore(decode(memories, self.site.classes, share=True))
+        self.site.restore(decode(memories, self.classes, share=True))
         self.pipe.send(None)
 
 

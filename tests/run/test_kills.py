@@ -1,4 +1,4 @@
-"""Real kills of runs of every method, at several points inside tasks: what is gone on with ends as if there were none.
+"""Real kills of runs of every method, at several points inside tasks: they end as if nobody had killed them.
 
 The runs are forks of this process, which start at once. ``python -m benchmarks.kills`` kills more.
 """
