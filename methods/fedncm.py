@@ -34,6 +34,7 @@ from fcl_bench import (
     Evidence,
     Numbers,
     Prepared,
+    Samples,
     Task,
     arithmetic_of,
     released,
@@ -57,6 +58,7 @@ class FedNCM:
     """What there is to know are the class means."""
 
     needs_frozen_backbone = True
+    message_classes = (Samples,)  # held back
 
     def __init__(
         self,
