@@ -58,6 +58,15 @@ class Checkpoint:
             evidence=scores.evidence,
         )
 
+    def refuse_unfit(self, tasks: int, test_samples: int) -> None:
+        """Raise a :class:`MessageError` unless its parts fit together, and a run of so many tasks and test samples."""
+        done = self.progress.task
+        tables = [self.predictions, self.confidences, *self.others.values(), *self.other_confidences.values()]
+        if not (0 <= done <= tasks and len(self.costs) == done):
+            raise MessageError("its tasks are not those of this run")
+        if any(table.shape != (done, test_samples) for table in tables):
+            raise MessageError("its predictions are not those of this run")
+
     def encoded(self) -> bytes:
         """As bytes; what many clients keep is stored once. No class of the harness is named, so those can move."""
         progress = {**vars(self.progress), "costs": asdict(self.progress.costs)}

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from fcl_bench.decoding import Classes, MessageError
 from fcl_bench.errors import UserError
-from fcl_bench.files import sync_folder, write_atomically
+from fcl_bench.files import refuse_what_is_no_file, sync_folder, write_atomically
 from fcl_bench.run.checkpoint import Checkpoint, decoded
-from fcl_bench.run.folder import CHECKPOINTS
+from fcl_bench.run.folder import BEFORE, LAST, NEXT
 
 Refuse = Callable[[Checkpoint], None]  # raises a MessageError for one that will not do, a UserError for none will do
 
@@ -18,7 +18,9 @@ class Checkpoints:
     """Those in a folder of their own."""
 
     def __init__(self, folder: Path):
-        self.last, self.before, self._next = [folder / name for name in CHECKPOINTS]
+        self.last = folder / LAST
+        self.before = folder / BEFORE
+        self._next = folder / NEXT
 
     def save(self, checkpoint: Checkpoint) -> None:
         """The last one from now on; the one that was last is kept as the one before."""
@@ -34,7 +36,7 @@ class Checkpoints:
         damages = []
         for path in there:
             try:
-                checkpoint = _read(path, classes)
+                checkpoint = read(path, classes)
                 refuse(checkpoint)
             except MessageError as error:
                 damages.append(str(error).rstrip("."))
@@ -64,7 +66,9 @@ class Checkpoints:
             path.unlink(missing_ok=True)
 
 
-def _read(path: Path, classes: Classes) -> Checkpoint:
+def read(path: Path, classes: Classes) -> Checkpoint:
+    """The checkpoint in a file; a :class:`MessageError` says what is wrong with it."""
+    refuse_what_is_no_file(path)
     try:
         return decoded(path.read_bytes(), classes)
     except OSError as error:

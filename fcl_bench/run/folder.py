@@ -14,7 +14,10 @@ from fcl_bench.errors import UserError
 from fcl_bench.files import refuse_what_is_no_file, refuse_what_is_no_folder, remove_leftovers
 from fcl_bench.run.result import Result, read_result
 
-CHECKPOINTS = ("checkpoint.safetensors", "before.safetensors", "next.safetensors")  # last, the one before, unfinished
+LAST = "checkpoint.safetensors"  # in the folder of checkpoints
+BEFORE = "before.safetensors"
+NEXT = "next.safetensors"  # whole, but not yet in its place
+CHECKPOINTS = (LAST, BEFORE, NEXT)
 FILES = (
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "classes.npz"),
     *("exchanges.jsonl", "exchanges.csv", "metrics.csv", ".lock"),

@@ -117,6 +117,7 @@ class Record(RunFolder):
             )
         if self._log.until(checkpoint.log) is None:
             raise MessageError(f"{self._log.path.name} is not the log that it belongs to")
+        checkpoint.refuse_unfit(len(self._stream.tasks), len(self._targets))
 
     def _remove_results(self) -> None:
         """Those of an earlier run that is repeated; ``result.json`` says already that there are none."""

@@ -212,7 +212,7 @@ def test_a_short_campaign(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(ROOT)
     monkeypatch.setattr(pace, "SHARE", pace.SHARE)  # which the command sets
     damage = importlib.import_module("benchmarks.damage")
-    count = damage.folders(12, random.Random(3))
+    count = damage.folders(8, random.Random(3))
     assert damage.good(count), count
     assert count["goes on to the same end"] > 0
-    assert np.sum(list(count.values())) == 12
+    assert np.sum(list(count.values())) == 8
