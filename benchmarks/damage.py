@@ -28,12 +28,13 @@ from benchmarks.kills import run_folder
 from benchmarks.mutations import damaged, flipped, forged
 from fcl_bench import Reservoir, Samples, Update
 from fcl_bench.__main__ import main as command
-from fcl_bench.decoding import Classes, MessageError, decode
+from fcl_bench.decoding import MessageError, decode
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.message import encode
 from fcl_bench.message_classes import named
 from fcl_bench.run import pace
 from fcl_bench.run.checkpoint import decoded, first_checkpoint
+from fcl_bench.run.seal import sealed
 from fcl_bench.traffic import size
 
 SECONDS = 60  # after which a resumed run counts as one that hangs
@@ -41,6 +42,7 @@ RUN = (
     *("method=derpp", "dataset=gaussian", "dataset.classes=6", "dataset.train_size=240", "dataset.test_size=60"),
     *("dataset.features=16", "stream.tasks=3", "partition.clients=3", "method.rounds=2", "method.epochs=1"),
 )
+CANARY = "benchmarks.damage:Canary"
 DECLARED = named(Update, Samples, Reservoir)
 
 
@@ -80,7 +82,7 @@ def good(count: Counter[str]) -> bool:
 
 def encodings(number: int, random: random.Random) -> Counter[str]:
     """Changed encodings of several messages at ``decode``."""
-    names = [*DECLARED, *_all_dataclasses(), "benchmarks.damage:Canary", "os:system", "", ":"]
+    names = [*DECLARED, *_all_dataclasses(), CANARY, "os:system", "", ":"]
     originals = [encode(message) for message in some_messages()]
     count: Counter[str] = Counter()
     for _ in range(number):
@@ -145,20 +147,34 @@ def _all_dataclasses() -> list[str]:
 
 
 def checkpoints(number: int, random: random.Random) -> Counter[str]:
-    """A checkpoint with a flipped bit, or damaged otherwise."""
-    progress = Progress(1, 2, 3, Update({"w": torch.randn(9, 9)}, 4), Costs())
+    """A checkpoint with a flipped bit, damaged otherwise, or forged by somebody who knows how to seal it."""
+    progress = Progress(0, 2, 3, Update({"w": torch.randn(9, 9)}, 4), Costs())
     memories = {client: {"buffer": Samples(torch.randn(4, 3), torch.zeros(4))} for client in range(3)}
     original = first_checkpoint(progress, 50).within_task(progress, memories).encoded()
     count: Counter[str] = Counter()
     for _ in range(number):
-        change = flipped if random.random() < 0.5 else damaged
-        count[_fate_of_checkpoint(original, change(original, random), DECLARED)] += 1
+        change = random.choice([flipped, damaged])
+        count[_fate_of_checkpoint(original, change(original, random))] += 1
+        forgery = sealed(forged(original, [*DECLARED, CANARY], random))
+        count[_fate_of_forgery(forgery)] += 1
+    if Canary.made:
+        count["WRONG undeclared class constructed"] += Canary.made
     return count
 
 
-def _fate_of_checkpoint(original: bytes, changed: bytes, classes: Classes) -> str:
+def _fate_of_forgery(forgery: bytes) -> str:
     try:
-        decoded(changed, classes)
+        decoded(forgery, DECLARED).refuse_unfit(tasks=3, test_samples=50)
+    except MessageError:
+        return "refused, though its seal is whole"
+    except Exception as error:
+        return f"WRONG traceback {type(error).__name__}"
+    return "forged, and a checkpoint"
+
+
+def _fate_of_checkpoint(original: bytes, changed: bytes) -> str:
+    try:
+        decoded(changed, DECLARED)
     except MessageError:
         return "refused"
     except Exception as error:

@@ -3,7 +3,6 @@
 import importlib
 import json
 import random
-from collections import Counter
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -199,7 +198,8 @@ def test_a_short_campaign(damage: ModuleType) -> None:
     assert damage.good(count), count
     assert count["refused"] > 1500
     count = damage.checkpoints(200, random.Random(5))
-    assert count == Counter({"refused": 200})
+    assert damage.good(count), count
+    assert count["refused"] == 200
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,12 @@ from fcl_bench.transport import Memories
 
 TaskCosts = dict[str, float]  # traffic, seconds and memory after a task
 Accuracies = tuple[float | None, ...]  # by client
+PROGRESS: dict[str, type] = {"task": int, "yielded": int, "exchanges": int, "costs": dict}
+PARTS: dict[str, type] = {
+    **{"progress": dict, "memories": dict, "others": dict, "other_confidences": dict, "evidence": dict},
+    **{"predictions": Tensor, "confidences": Tensor, "personal": tuple, "costs": tuple, "log": tuple},
+    **{"run": str, "inputs": str},
+}
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class Checkpoint:
         tables = [self.predictions, self.confidences, *self.others.values(), *self.other_confidences.values()]
         if not (0 <= done <= tasks and len(self.costs) == done):
             raise MessageError("its tasks are not those of this run")
-        if any(table.shape != (done, test_samples) for table in tables):
+        if any(not isinstance(table, Tensor) or table.shape != (done, test_samples) for table in tables):
             raise MessageError("its predictions are not those of this run")
 
     def encoded(self) -> bytes:
@@ -76,14 +82,23 @@ class Checkpoint:
 def decoded(data: bytes, classes: Classes | None = None) -> Checkpoint:
     """From bytes, whose state and memories are made of these classes; a :class:`MessageError` says what is wrong."""
     refuse_broken(data)
-    content: dict[str, Any] = decode(data, classes, share=True)
+    content = decode(data, classes, share=True)
+    _refuse_other_parts(content, PARTS)
+    progress = content["progress"]
+    _refuse_other_parts(progress, PROGRESS)
+    content = {name: value for name, value in content.items() if name not in NO_SEAL}
     try:
-        progress = content["progress"]
         costs = Costs(**progress["costs"])
-        content = {name: value for name, value in content.items() if name not in NO_SEAL}
         return Checkpoint(**{**content, "progress": Progress(**{**progress, "costs": costs})})
-    except (KeyError, TypeError) as error:
-        raise MessageError(f"Expected a checkpoint of this version, but its parts are others ({error}).") from error
+    except TypeError as error:
+        raise MessageError(f"its parts are not those of this version: {error}") from error
+
+
+def _refuse_other_parts(content: Any, kinds: dict[str, type]) -> None:
+    """Raise a :class:`MessageError` unless it is a dict with these parts of these types."""
+    for name, kind in kinds.items():
+        if not isinstance(content, dict) or not isinstance(content.get(name), kind):
+            raise MessageError(f"its parts are not those of this version: {name} is no {kind.__name__}")
 
 
 def first_checkpoint(progress: Progress, test_samples: int) -> Checkpoint:

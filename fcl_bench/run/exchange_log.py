@@ -33,9 +33,10 @@ class ExchangeLog:
 
     def until(self, mark: Mark) -> bytes | None:
         """What was in the log at this mark; None if it is no longer there."""
-        length, digest = mark
-        data = self.path.read_bytes()[:length] if self.path.exists() else b""
-        return data if blake2b(data).hexdigest() == digest else None
+        if list(map(type, mark)) != [int, str]:
+            return None
+        data = self.path.read_bytes()[: mark[0]] if self.path.exists() else b""
+        return data if (len(data), blake2b(data).hexdigest()) == mark else None
 
     def begin_with(self, data: bytes) -> None:
         """Go on after these lines, which the file begins with."""
