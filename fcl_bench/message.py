@@ -1,21 +1,22 @@
-"""Messages: what may travel between server and clients, and how it becomes bytes and back.
+"""Messages: what may travel between server and clients, and how it becomes bytes.
 
 A message is a tensor, a number, a string, ``None``, or a tuple, dict or frozen dataclass of messages. Nothing else
-travels, so :mod:`fcl_bench.traffic` can measure it, a checkpoint is the state itself, and no pickle is ever read.
+travels, so :mod:`fcl_bench.traffic` can measure it, a checkpoint is the state itself, and no pickle is ever read. The
+way back is in :mod:`fcl_bench.decoding`.
 """
 
 import json
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from hashlib import blake2b
 from typing import Any
 
 import torch
-from safetensors.torch import load, save
+from safetensors.torch import save
 from torch import Tensor, nn
 
 StateDict = dict[str, Tensor]
+DEPTH = 64  # to which a message may be nested
 _SCALARS = (bool, int, float, str, type(None))
 
 
@@ -74,8 +75,8 @@ def snapshot(module: nn.Module) -> StateDict:
 def encode(message: Any, share: bool = False) -> bytes:
     """The message as safetensors bytes whose header holds the structure; equal messages give equal bytes.
 
-    With ``share``, tensors of equal content are stored once, and :func:`decode` gives one tensor for all of them:
-    a teacher that a hundred clients keep takes the room of one.
+    With ``share``, tensors of equal content are stored once, and come back as one tensor: a teacher that a hundred
+    clients keep takes the room of one.
     """
     _refuse_what_cannot_travel(message)
     tensors = _Shared() if share else _Tensors()
@@ -83,10 +84,16 @@ def encode(message: Any, share: bool = False) -> bytes:
     return save(tensors.by_name, metadata={"message": json.dumps(structure)})
 
 
-def decode(data: bytes) -> Any:
-    """The message back. Dataclasses are looked up among the modules already imported, so reading imports nothing."""
-    header = json.loads(data[8 : 8 + int.from_bytes(data[:8], "little")])
-    return _unpack(json.loads(header["__metadata__"]["message"]), load(data))
+def name_of(kind: type) -> str:
+    """The name of a dataclass in an encoding."""
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def content_of(tensor: Tensor) -> tuple[Any, ...]:
+    """What two tensors have in common if and only if they are stored alike."""
+    plain = tensor.detach().cpu().contiguous()
+    digest = blake2b(plain.reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
+    return plain.dtype, plain.shape, digest
 
 
 def _refuse_what_cannot_travel(message: Any) -> None:
@@ -116,50 +123,27 @@ class _Shared(_Tensors):
 
     def add(self, tensor: Tensor) -> str:
         """Keep a copy unless there is an equal one."""
-        plain = tensor.detach().cpu().contiguous()
-        content = blake2b(plain.reshape(-1).view(torch.uint8).numpy().data, digest_size=16).digest()
-        key = (plain.dtype, plain.shape, content)
+        key = content_of(tensor)
         if key not in self._names:
-            self._names[key] = super().add(plain)
+            self._names[key] = super().add(tensor)
         return self._names[key]
 
 
-def _pack(message: Any, tensors: _Tensors) -> Any:
+def _pack(message: Any, tensors: _Tensors, depth: int = 0) -> Any:
+    if depth > DEPTH:
+        raise TypeError(f"Expected a message that is nested at most {DEPTH} deep, but this one goes deeper.")
     if isinstance(message, Tensor):
         return {"tensor": tensors.add(message)}
     if isinstance(message, dict):
-        return {"dict": [[key, _pack(value, tensors)] for key, value in message.items()]}
+        return {"dict": [[key, _pack(value, tensors, depth + 1)] for key, value in message.items()]}
     if isinstance(message, tuple):
-        return {"tuple": [_pack(value, tensors) for value in message]}
+        return {"tuple": [_pack(value, tensors, depth + 1) for value in message]}
     if is_dataclass(message) and not isinstance(message, type):
         kind = type(message)
         if "<locals>" in kind.__qualname__:
             raise TypeError(
                 f"Expected {kind.__qualname__} to be defined at the top level of its module, to be found there."
             )
-        values = {field.name: _pack(getattr(message, field.name), tensors) for field in fields(message)}
-        return {"dataclass": f"{kind.__module__}:{kind.__qualname__}", "fields": values}
+        values = {field.name: _pack(getattr(message, field.name), tensors, depth + 1) for field in fields(message)}
+        return {"dataclass": name_of(kind), "fields": values}
     return message
-
-
-def _unpack(structure: Any, tensors: dict[str, Tensor]) -> Any:
-    match structure:
-        case {"tensor": name}:
-            return tensors[name]
-        case {"dict": items}:
-            return {key: _unpack(value, tensors) for key, value in items}
-        case {"tuple": values}:
-            return tuple(_unpack(value, tensors) for value in values)
-        case {"dataclass": name, "fields": values}:
-            return _dataclass(name)(**{key: _unpack(value, tensors) for key, value in values.items()})
-    return structure
-
-
-def _dataclass(name: str) -> type:
-    module, _, qualname = name.partition(":")
-    found: Any = sys.modules.get(module)
-    for part in qualname.split("."):
-        found = getattr(found, part, None)
-    if not (isinstance(found, type) and is_dataclass(found)):
-        raise TypeError(f"Expected {name} to be a dataclass of an imported module, but it is not there.")
-    return found

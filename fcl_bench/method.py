@@ -64,6 +64,10 @@ class Method(Protocol):
     ``resumes_within_tasks = True`` says that ``learn`` goes on after ``task.yielded`` states of a task, from the last
     of them; other methods are resumed at the beginning of a task.
 
+    The dataclasses that state, messages and replies are made of are those in the annotations of ``init``, ``learn`` and
+    of functions for clients; ``message_classes = (...)`` names others that clients keep. See
+    :mod:`fcl_bench.message_classes`: no other class is constructed when bytes are read.
+
     ``adds_whole_numbers = True`` says that the server only adds the replies of clients, tensor by tensor, and that
     these are whole numbers in tensors of equal shape at all clients of an exchange. Then ``privacy=secure_sum`` gives
     it the sum of all replies as one, in 64 bits, or in 32 if ``sum_bits = 32`` says that sums fit into these.

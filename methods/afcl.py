@@ -21,6 +21,7 @@ column of F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at t
 class; then the result is not exact, and clients store samples. With noise on uploads (``privacy=gaussian``), W is
 solved for the nearest system that is positive definite, and ``project`` multiplies features by a public random matrix
 to fewer dimensions, where noise has smaller eigenvalues. On CIFAR-100 that cost more than it saved (docs/privacy.md).
+A task is one exchange, so a run goes on at the beginning of a task.
 """
 
 import warnings
@@ -45,6 +46,7 @@ from fcl_bench import (
     Moments,
     Numbers,
     Prepared,
+    Samples,
     Scores,
     Task,
     UserError,
@@ -97,6 +99,7 @@ class AFCL:
     """``gamma`` is the ridge regulariser; both forms give the same weights."""
 
     needs_frozen_backbone = True
+    message_classes = (Samples,)  # held back
 
     def __init__(
         self,

@@ -80,6 +80,7 @@ class DERpp:
     """
 
     resumes_within_tasks = True
+    message_classes = (Reservoir,)
 
     def __init__(
         self,

@@ -54,6 +54,7 @@ class FedAvgER:
     """``memory_size`` samples are kept at each client; the state is the global model."""
 
     resumes_within_tasks = True
+    message_classes = (Reservoir,)
 
     def __init__(self, backbone: Backbone, memory_size: PositiveInt, **training: Unpack[Training]):
         self.memory_size = memory_size

@@ -93,6 +93,7 @@ class FediCaRL:
     """
 
     resumes_within_tasks = True
+    message_classes = (Samples,)  # exemplars
 
     def __init__(
         self,

@@ -428,6 +428,7 @@ class FedMGP:
     needs_frozen_backbone = True
     takes_images = True
     resumes_within_tasks = True
+    message_classes = (Local,)
     quick_settings = {"batch_size": 128, "lr": 0.01, "length": 2, "blocks": [0, 1]}
 
     def __init__(

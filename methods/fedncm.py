@@ -9,7 +9,7 @@ Deviates: the head is not fine-tuned afterwards (the paper's second stage); it i
 means alone can do beside AFCL's second-order statistics. ``arithmetic: integer`` (default) rounds features to whole
 numbers as AFCL does, so that sums are exact; ``float64`` sums are rounded. ``min_count`` above 1 holds samples back at
 the client until it has so many of their class: a sum over one sample is that sample. Then the result is no longer
-exact, and clients store samples.
+exact, and clients store samples. A task is one exchange, so a run goes on at the beginning of a task.
 """
 
 from collections.abc import Iterator
@@ -34,6 +34,7 @@ from fcl_bench import (
     Evidence,
     Numbers,
     Prepared,
+    Samples,
     Task,
     arithmetic_of,
     released,
@@ -57,6 +58,7 @@ class FedNCM:
     """What there is to know are the class means."""
 
     needs_frozen_backbone = True
+    message_classes = (Samples,)  # held back
 
     def __init__(
         self,

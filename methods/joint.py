@@ -3,7 +3,8 @@
 Not a federated method: every sample is uploaded once and kept. ``head: ridge`` (``method=joint``) is centralised ridge
 regression, which AFCL must equal; ``arithmetic: integer`` rounds the features as AFCL does. ``head: sgd``
 (``method=joint_sgd``) is a softmax head (or, with a trainable backbone, the whole network) trained from scratch on the
-pooled data after every task. Neither is a ceiling by definition: a table shows both.
+pooled data after every task. A task is one exchange and one fit, so a run goes on at the beginning of a task.
+Neither is a ceiling by definition: a table shows both.
 """
 
 from collections.abc import Iterator

@@ -14,6 +14,7 @@ from fcl_bench.checks import Sandbox, rules, run_check
 from fcl_bench.checks.sandbox import little_stages
 from fcl_bench.checks.variants import checks_of, variants
 from fcl_bench.checks.variants import sandbox as sandbox_of
+from fcl_bench.decoding import MessageError
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,7 @@ class NearestMean:
     """Scores by the dot product with class means: exact, and small enough to break in many ways."""
 
     exact = exemplar_free = needs_frozen_backbone = True
+    message_classes: tuple[type, ...] = (Sums,)
 
     def __init__(self, backbone):
         self.features = backbone.features
@@ -79,6 +81,10 @@ class NoClassifier:
 class ListInState(NearestMean):
     def init(self):
         return {"not a message": [1, 2]}
+
+
+class DeclaresNothing(NearestMean):
+    message_classes = ()
 
 
 class CountsCalls(NearestMean):
@@ -236,6 +242,8 @@ class Leak:
 
 
 class SendsASample(NearestMean):
+    message_classes = (Sums, Leak)
+
     def summarise(self, client, classes):
         sums = super().summarise(client, classes)
         return Leak(sums.totals, sums.counts, client.data.tensors[0][:1])
@@ -319,6 +327,7 @@ class RemembersTheFirstState(NearestMean):
 HIDDEN = r"^\d+ training samples lie in the replies of summarise, but class_sums tells 0 of them: it must give all sums"
 BROKEN = [
     (NoClassifier, rules.check_builds_and_starts_with_a_message, "lacks one of init, learn, classifier"),
+    (DeclaresNothing, rules.check_builds_and_starts_with_a_message, "'test_checks:Sums' is not declared"),
     (ListInState, rules.check_builds_and_starts_with_a_message, "but got list"),
     (
         CountsCalls,
@@ -387,7 +396,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("method", "check", "complaint"), BROKEN, ids=lambda value: getattr(value, "__name__", ""))
 def test_a_broken_method_fails_its_check(method, check, complaint):
-    with pytest.raises((AssertionError, TypeError), match=complaint):
+    with pytest.raises((AssertionError, TypeError, MessageError), match=complaint):
         run_check(check, Sandbox(method))
 
 

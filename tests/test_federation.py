@@ -28,6 +28,8 @@ class Reply:
 class Probe:
     """A method whose client functions tell what they saw."""
 
+    message_classes = (Reply,)
+
     def look(self, client: Client):
         return Reply(client.id, torch.randn(3))
 

@@ -2,7 +2,9 @@ import numpy as np
 import pytest
 import torch
 
-from fcl_bench.message import decode, encode
+from fcl_bench.decoding import decode
+from fcl_bench.message import encode
+from fcl_bench.message_classes import named
 from fcl_bench.replay import Reservoir, Samples
 from fcl_bench.traffic import size
 
@@ -54,7 +56,7 @@ def test_old_rows_are_filled_up_where_new_ones_are_longer():
 
 def test_a_reservoir_is_a_message():
     reservoir = Reservoir().add(5, inputs=torch.ones(2, 3), labels=torch.tensor([0, 1]))
-    assert encode(decode(encode(reservoir))) == encode(reservoir)
+    assert encode(decode(encode(reservoir), named(Reservoir))) == encode(reservoir)
     assert size(reservoir) == 8 + 2 * 3 * 4 + 2 * 8
 
 

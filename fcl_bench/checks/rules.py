@@ -17,8 +17,10 @@ import torch
 from fcl_bench.checks.leaves_one_out import LeavesOneOut
 from fcl_bench.checks.sandbox import CLASSES, Sandbox
 from fcl_bench.config.catalogue import catalogue, config_file
+from fcl_bench.decoding import decode
 from fcl_bench.federation import Participation
-from fcl_bench.message import decode, encode, leaves
+from fcl_bench.message import encode, leaves
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import Method, facts
 from fcl_bench.new_processes import quick_context
 from fcl_bench.privacy.secure_sum import SecureSum
@@ -34,7 +36,8 @@ def check_builds_and_starts_with_a_message(sandbox: Sandbox) -> None:
     method = sandbox.method()
     assert isinstance(method, Method), f"{type(method).__name__} lacks one of init, learn, classifier"
     state = method.init()
-    assert encode(decode(encode(state))) == encode(state), "init() is not the same after encoding and decoding"
+    back = decode(encode(state), declared_classes(type(method)))
+    assert encode(back) == encode(state), "init() is not the same after encoding and decoding"
 
 
 def check_runs_over_the_wire(sandbox: Sandbox) -> None:
@@ -159,7 +162,9 @@ def check_exemplar_free_methods_keep_no_samples(sandbox: Sandbox) -> None:
     if facts(sandbox.method())["exemplar_free"]:
         stream = sandbox.evenly_dealt(tasks=2)  # a sum over several samples shows none of them
         kept = sandbox.run(stream, recorded=True).kept
-        for path, leaf in leaves(tuple(decode(original) for original, _ in kept), "sent or stored"):
+        classes = declared_classes(type(sandbox.method()))
+        passed = tuple(decode(original, classes) for original, _ in kept)
+        for path, leaf in leaves(passed, "sent or stored"):
             assert not sandbox.holds_samples(leaf), f"an exemplar-free method lets a training sample out, in {path}"
 
 

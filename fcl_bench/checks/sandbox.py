@@ -13,9 +13,11 @@ from torch.nn.functional import normalize
 
 from fcl_bench.backbone import Backbone, Frozen, InputSpec
 from fcl_bench.client_data import ClientData
+from fcl_bench.decoding import decode
 from fcl_bench.federation import Federation, Participation
 from fcl_bench.learning import beginning, learn
-from fcl_bench.message import decode, encode
+from fcl_bench.message import encode
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import Method
 from fcl_bench.partition import Dirichlet, IidClients
 from fcl_bench.privacy import PLAIN, Privacy
@@ -116,7 +118,8 @@ class Sandbox:
                     break
             if interrupted != "never":
                 assert states <= self.plain.states, "learn does not go on after task.yielded states: it hands out more"
-                state, memories = decode(encode((progress.state, federation.memories())))
+                packed = encode((progress.state, federation.memories()))
+                state, memories = decode(packed, declared_classes(type(method)))
                 method = self.method()
                 federation = self._federation(stream, watch, who, privacy, listen)
                 federation.restore(memories)

@@ -27,7 +27,7 @@ import numpy as np
 from filelock import FileLock, Timeout
 from platformdirs import user_cache_path
 
-from fcl_bench.files import write_atomically, writing_to
+from fcl_bench.files import remove_leftovers, write_atomically, writing_to
 
 CHUNK = 256  # rows that are stored and checked together; a kill costs two of these at most
 WRITTEN = 1 << 32
@@ -310,6 +310,7 @@ def _create(folder: Path, label: Label, shape: tuple[int, ...], dtype: str) -> E
     entry = Entry(folder, label, shape, dtype)
     for file in (entry.data, folder / "checksums.bin"):
         file.write_bytes(b"")
+    remove_leftovers(folder, ["meta.json"])
     meta = {"label": asdict(label), "shape": shape, "dtype": dtype}
     write_atomically(folder / "meta.json", json.dumps(meta, indent=2).encode())
     return entry

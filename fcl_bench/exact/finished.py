@@ -11,8 +11,10 @@ from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.compose import build, check
 from fcl_bench.errors import ConfigError, UserError
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import facts
-from fcl_bench.run.checkpoint import Checkpoint, decoded
+from fcl_bench.run.checkpoint import Checkpoint
+from fcl_bench.run.checkpoints import read
 from fcl_bench.run.result import Result, read_result
 from fcl_bench.run.scenario import Plan, Scenario, materialise, plan
 
@@ -54,9 +56,11 @@ class FinishedRun:
         if not self.has_checkpoint:
             raise ConfigError(f"There is no checkpoint {path}, and without one no state: run it again.")
         try:
-            checkpoint = decoded(path.read_bytes())
-        except Exception as error:
+            checkpoint = read(path, declared_classes(type(self.stand_in)))
+        except UserError as error:
             raise ConfigError(f"The checkpoint {path} cannot be read ({error}): run it again.") from error
+        if (checkpoint.run, checkpoint.inputs) != (self.result["run_id"], self.result["inputs"]):
+            raise ConfigError(f"The checkpoint {path} is that of another run: run it again.")
         if checkpoint.progress.task != len(self.planned.stream.tasks):
             raise ConfigError(f"The checkpoint {path} is not that of a finished run: run it again.")
         return checkpoint

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ def write(
     identity = content_identity(scenario.dataset, scenario.stream, parent.planned.backbone)
     result |= {"inputs": identity, "status": "complete", **added}
     predictions = prediction_arrays(checkpoint, targets)
+    checkpoint = replace(checkpoint, run=result["run_id"], inputs=identity)
     files = {
         "config.yaml": OmegaConf.to_yaml(config).encode(),
         PREDICTIONS: packed(predictions),

@@ -12,6 +12,7 @@ from fcl_bench.leaderboard.boards import Board
 from fcl_bench.leaderboard.plot_style import NamedFigures
 from fcl_bench.leaderboard.runs import Run
 
+METHODS = "fcl_bench.methods."
 SIDE = 8  # images in a line, and lines
 
 
@@ -33,13 +34,19 @@ def synthetic(boards: Sequence[Board]) -> NamedFigures:
 
 def _synthetic_images(run: Run) -> np.ndarray | None:
     """(n, colours, height, width), what the first client with a memory keeps as ``synthetic``; None without images."""
-    from fcl_bench.message import decode
+    from fcl_bench.decoding import MessageError
+    from fcl_bench.message_classes import declared_classes
+    from fcl_bench.run.checkpoints import read
 
     path = run.path.with_name("checkpoint") / "checkpoint.safetensors"
     if not path.exists():
         return None
-    locate(run.result["config"]["method"]["_target_"])  # a checkpoint is read by the classes of its method
-    memories: dict[int, Any] = decode(path.read_bytes())["memories"]
+    target = str(run.result["config"]["method"]["_target_"])
+    method: Any = locate(target) if target.startswith(METHODS) else None  # a record must not import what it likes
+    try:
+        memories = read(path, declared_classes(method) if method else {}).memories
+    except MessageError as error:
+        raise UserError(f"The checkpoint {path} cannot be read ({error}): remove it, or run again.") from error
     kept = [memory["synthetic"] for memory in memories.values() if "synthetic" in memory]
     return kept[0].numpy() if kept and kept[0].ndim == 4 else None
 

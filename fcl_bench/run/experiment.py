@@ -10,6 +10,7 @@ from omegaconf import DictConfig
 from fcl_bench.config.compose import build
 from fcl_bench.federation import Federation
 from fcl_bench.learning import Costs, Progress, beginning, learn
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import facts
 from fcl_bench.run.checkpoint import TaskCosts, first_checkpoint
 from fcl_bench.run.environment import peak_memory_mb
@@ -47,7 +48,8 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
     logger = build(config.logger)
     declared = facts(method)
     declared["exact"] &= not build(config.privacy).adds_noise
-    checkpoint = record.restore(first_checkpoint(beginning(method), len(scenario.test)), declared)
+    start = first_checkpoint(beginning(method), len(scenario.test))
+    checkpoint = record.restore(start, declared, declared_classes(type(method)))
     with closing(build(config.transport)) as transport, logger.opened(record.folder) as log:
         federation = scenario.federation(transport, observer.answered, record.log_exchange)
         federation.restore(checkpoint.memories)
@@ -56,8 +58,9 @@ def learn_stream(scenario: Scenario, record: Record, observer: Observer) -> Resu
         for progress in learn(method, federation, checkpoint.progress):
             if not progress.between_tasks:
                 observer.round_done()
-                if getattr(method, "resumes_within_tasks", False) and record.is_due():
-                    record.save_progress(checkpoint.within_task(progress, federation.memories()))
+                if getattr(method, "resumes_within_tasks", False) and record.pace.is_due():
+                    with record.pace.saving():
+                        record.save_progress(checkpoint.within_task(progress, federation.memories()))
                 continue
             memories = federation.memories()
             scores = score(method, progress, memories, scenario)

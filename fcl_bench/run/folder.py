@@ -12,7 +12,17 @@ from omegaconf import DictConfig
 from fcl_bench.config.run_id import method_name, run_id
 from fcl_bench.config.saved import saved_settings
 from fcl_bench.errors import UserError
+from fcl_bench.files import refuse_what_is_no_file, refuse_what_is_no_folder, remove_leftovers
 from fcl_bench.run.result import Result, read_result
+
+LAST = "checkpoint.safetensors"  # in the folder of checkpoints
+BEFORE = "before.safetensors"
+NEXT = "next.safetensors"  # whole, but not yet in its place
+CHECKPOINTS = (LAST, BEFORE, NEXT)
+FILES = (
+    *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "classes.npz"),
+    *("exchanges.jsonl", "exchanges.csv", "metrics.csv", ".lock"),
+)
 
 
 class RunFolder:
@@ -24,6 +34,7 @@ class RunFolder:
         names = (config.dataset.name, config.backbone.name, config.stream.name, method_name(config), self.run_id)
         safe = [re.sub(r"[^\w.-]+|^\.+", "_", name) for name in names]
         self.folder = Path(config.output_dir, *safe)
+        self.checkpoints = self.folder / "checkpoint"
 
     def result(self) -> Result | None:
         """What ``result.json`` says, if there is one."""
@@ -32,6 +43,7 @@ class RunFolder:
 
     def refuse_another_run(self, identity: str) -> None:
         """Raise a :class:`UserError` if the folder was made by another configuration, or from other contents."""
+        self.refuse_foreign_files()
         path = self.folder / "config.yaml"
         other = f"{self.folder} holds a different run"
         if path.exists() and run_id(_read_config(path)) != self.run_id:
@@ -45,6 +57,21 @@ class RunFolder:
                 f"{other}: the contents of its data set, weights or stream were not the present ones; "
                 "move it away, or set output_dir= to another folder."
             )
+
+    def refuse_foreign_files(self) -> None:
+        """Raise a :class:`UserError` if a link, a pipe or a folder is in the place of one of the run's files."""
+        refuse_what_is_no_folder(self.checkpoints)
+        for path in self._files():
+            refuse_what_is_no_file(path)
+
+    def remove_leftovers(self) -> None:
+        """Remove temporary files that a kill has left; for the process that has locked the folder."""
+        remove_leftovers(self.folder, FILES)
+        remove_leftovers(self.checkpoints, CHECKPOINTS)
+
+    def _files(self) -> list[Path]:
+        own = [self.folder / name for name in FILES]
+        return own + [self.checkpoints / name for name in CHECKPOINTS]
 
 
 def _read_config(path: Path) -> DictConfig:

@@ -1,32 +1,32 @@
 """Where the record of a run is written, read and resumed. Its layout is public; a file appears whole or not at all."""
 
 import json
-import math
 import shutil
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Literal
 
 import numpy as np
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench import stream as streams
+from fcl_bench.decoding import Classes, MessageError
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
 from fcl_bench.learning import Costs, Progress
 from fcl_bench.run.alone import alone_in, has_content
 from fcl_bench.run.arrays import class_arrays, packed, prediction_arrays
-from fcl_bench.run.checkpoint import Checkpoint, decoded, first_checkpoint
+from fcl_bench.run.checkpoint import Checkpoint, first_checkpoint
+from fcl_bench.run.checkpoints import Checkpoints
 from fcl_bench.run.digests import PREDICTIONS, digest_of_arrays, sealed, stream_digests
+from fcl_bench.run.exchange_log import ExchangeLog
 from fcl_bench.run.folder import RunFolder
+from fcl_bench.run.pace import Pace
 from fcl_bench.run.result import Result
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
 from fcl_bench.traffic import Exchange
-
-CHECKPOINT_SECONDS = 30.0  # between checkpoints within a task
 
 
 class Record(RunFolder):
@@ -36,6 +36,8 @@ class Record(RunFolder):
         """``identity`` stands for what the configuration only names: the contents of data, weights and stream."""
         super().__init__(config)
         self.identity, self.command = identity, command
+        self._checkpoints = Checkpoints(self.checkpoints)
+        self._log = ExchangeLog(self.folder)
 
     @contextmanager
     def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
@@ -49,6 +51,7 @@ class Record(RunFolder):
         new = not has_content(self.folder)
         with alone_in(self.folder):
             try:
+                self.remove_leftovers()
                 self._write("config.yaml", OmegaConf.to_yaml(self.config, resolve=True).encode())
                 with writing_to(self.folder, "output_dir"):
                     streams.save(stream, self.folder)
@@ -61,43 +64,33 @@ class Record(RunFolder):
                     shutil.rmtree(self.folder)
                 raise
 
-    def restore(self, start: Checkpoint, facts: dict[str, bool]) -> Checkpoint:
-        """The last checkpoint, or else ``start``; exchanges that come after it are struck from the log."""
-        path = self.folder / "checkpoint" / "checkpoint.safetensors"
-        if not self.config.resume:
-            path.unlink(missing_ok=True)
-        elif path.exists():
-            try:
-                start = decoded(path.read_bytes())
-            except Exception as error:
-                raise UserError(
-                    f"The checkpoint {path} cannot be read ({error}): remove it, or set resume=false."
-                ) from error
-        log = self.folder / "exchanges.jsonl"
-        lines = log.read_text().splitlines() if log.exists() else []
-        reached = (start.progress.task, start.progress.exchanges)
-        kept = [line for line in lines if _position(line) < reached]
-        self._write("exchanges.jsonl", "".join(f"{line}\n" for line in kept).encode())
-        self._checkpoint = start
-        self._facts = facts
-        self._saved = time.monotonic()
-        return start
+    def restore(self, start: Checkpoint, facts: dict[str, bool], classes: Classes) -> Checkpoint:
+        """The last checkpoint, or else ``start``; what the folder holds beyond it is struck.
 
-    def is_due(self) -> bool:
-        """Whether it is time to save progress within a task."""
-        return time.monotonic() - self._saved > CHECKPOINT_SECONDS
+        ``classes`` are those of the method's messages.
+        """
+        self._facts = facts
+        found = self._last_checkpoint(classes)
+        self._checkpoint = found or replace(start, run=self.run_id, inputs=self.identity)
+        with writing_to(self.folder, "output_dir"):
+            self._log.begin_with(self._log.until(self._checkpoint.log) or b"")
+        if found:
+            self._write_results(found)
+        else:
+            self._remove_results()
+        self.pace = Pace()
+        return self._checkpoint
 
     def save_progress(self, checkpoint: Checkpoint) -> None:
         """Write a checkpoint within a task; the result is that of the finished tasks."""
-        self._write("checkpoint/checkpoint.safetensors", checkpoint.encoded())
-        self._saved = time.monotonic()
+        with writing_to(self.folder, "output_dir"):
+            self._checkpoints.save(replace(checkpoint, log=self._log.mark()))
 
     def save(self, checkpoint: Checkpoint) -> Result:
         """Write all that is known after a task; the checkpoint last, so that it never runs ahead of the rest."""
-        self._checkpoint = checkpoint
-        self._write("predictions.npz", packed(prediction_arrays(checkpoint, self._targets)))
-        result = self._save_result("interrupted")
-        self.save_progress(checkpoint)
+        result = self._write_results(checkpoint)
+        with self.pace.saving():
+            self.save_progress(checkpoint)
         return result
 
     def complete(self) -> Result:
@@ -108,8 +101,35 @@ class Record(RunFolder):
 
     def log_exchange(self, exchange: Exchange) -> None:
         """One line in ``exchanges.jsonl``."""
-        with writing_to(self.folder, "output_dir"), (self.folder / "exchanges.jsonl").open("a") as file:
-            file.write(json.dumps(asdict(exchange)) + "\n")
+        with writing_to(self.folder, "output_dir"):
+            self._log.add(json.dumps(asdict(exchange)))
+
+    def _last_checkpoint(self, classes: Classes) -> Checkpoint | None:
+        if not self.config.resume:
+            self._checkpoints.remove()
+            return None
+        return self._checkpoints.load(classes, self._refuse)
+
+    def _refuse(self, checkpoint: Checkpoint) -> None:
+        """Raise an error for a checkpoint of another run, or one with exchanges that are not in the log."""
+        if (checkpoint.run, checkpoint.inputs) != (self.run_id, self.identity):
+            raise UserError(
+                f"The checkpoints in {self.checkpoints} are those of another run, or were made from other data, "
+                "weights or stream: move them away, or set resume=false."
+            )
+        if self._log.until(checkpoint.log) is None:
+            raise MessageError(f"{self._log.path.name} is not the log that it belongs to")
+        checkpoint.refuse_unfit(len(self._stream.tasks), len(self._targets))
+
+    def _remove_results(self) -> None:
+        """Those of an earlier run that is repeated; ``result.json`` says already that there are none."""
+        for name in ("predictions.npz", "classes.npz"):
+            (self.folder / name).unlink(missing_ok=True)
+
+    def _write_results(self, checkpoint: Checkpoint) -> Result:
+        self._checkpoint = checkpoint
+        self._write("predictions.npz", packed(prediction_arrays(checkpoint, self._targets)))
+        return self._save_result("interrupted")
 
     def _save_result(self, status: Literal["complete", "interrupted"]) -> Result:
         complete = status == "complete"
@@ -125,12 +145,3 @@ class Record(RunFolder):
         with writing_to(self.folder, "output_dir"):
             path.parent.mkdir(exist_ok=True)
             write_atomically(path, data)
-
-
-def _position(line: str) -> tuple[float, float]:
-    """Task and number of a logged exchange; a line that a full disk has cut off comes after all others."""
-    try:
-        exchange = json.loads(line)
-        return exchange["task"], exchange["exchange"]
-    except ValueError:
-        return math.inf, math.inf

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from fcl_bench.client import Memory
+from fcl_bench.decoding import Classes
 from fcl_bench.privacy import REPLY
 
 Memories = dict[int, Memory]  # by client; a client that keeps nothing may be absent
@@ -40,6 +41,11 @@ class Answer:
 
 class Site(Protocol):
     """Where some clients live."""
+
+    @property
+    def classes(self) -> Classes:
+        """Those that messages and memories may be made of."""
+        ...
 
     def answer(self, call: Call, client: int) -> Answer:
         """Run the function that the call names, at one client."""

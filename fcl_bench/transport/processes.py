@@ -16,9 +16,10 @@ from typing import Any, NoReturn
 from joblib import wrap_non_picklable_objects
 from pydantic import PositiveInt
 
+from fcl_bench.decoding import Classes, decode
 from fcl_bench.errors import UserError
 from fcl_bench.interruption import apart
-from fcl_bench.message import decode, encode
+from fcl_bench.message import encode
 from fcl_bench.new_processes import quick_context
 from fcl_bench.transport import Answer, Call, Memories, Site
 from fcl_bench.transport.worker import Failure, Reply, serve
@@ -32,6 +33,7 @@ class Processes:
     def __init__(self, workers: PositiveInt | None = None):
         self.workers = workers or usable_cores()
         self._workers: list[Worker] = []
+        self._classes: Classes = {}
 
     def open(self, site: Callable[[], Site]) -> None:
         """See :class:`fcl_bench.transport.Transport`; workers that run already are used again."""
@@ -45,7 +47,7 @@ class Processes:
             for worker in self._workers:
                 worker.send("open", packed, sys.path)
             for worker in self._workers:
-                worker.receive("while it prepared its clients")
+                self._classes = worker.receive("while it prepared its clients")
 
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
         """See :class:`fcl_bench.transport.Transport`.
@@ -62,24 +64,27 @@ class Processes:
                     worker.send("answer", bare, message, own)
             for client in clients:
                 reply: Reply = self._home(client).receive(f"while client {client} was at {call.function}")
-                yield Answer(client, decode(reply.message), reply.seconds, reply.stored, reply.notes)
+                yield Answer(client, decode(reply.message, self._classes), reply.seconds, reply.stored, reply.notes)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
-        for worker in self._workers:
-            worker.send("memories")
         memories: Memories = {}
-        for worker in self._workers:
-            memories |= decode(worker.receive("while it handed over memories"))
+        with self._all_or_nothing():
+            for worker in self._workers:
+                worker.send("memories")
+            for worker in self._workers:
+                packed = worker.receive("while it handed over memories")
+                memories |= decode(packed, self._classes, share=True)
         return memories
 
     def restore(self, memories: Memories) -> None:
         """See :class:`fcl_bench.transport.Transport`."""
-        for worker in self._workers:
-            own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
-            worker.send("restore", encode(own, share=True))
-        for worker in self._workers:
-            worker.receive("while it took over memories")
+        with self._all_or_nothing():
+            for worker in self._workers:
+                own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
+                worker.send("restore", encode(own, share=True))
+            for worker in self._workers:
+                worker.receive("while it took over memories")
 
     @property
     def process_ids(self) -> list[int]:

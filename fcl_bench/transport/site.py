@@ -10,6 +10,8 @@ from torch import Tensor
 
 from fcl_bench.client import Client, Memory
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.decoding import Classes
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import client_call_seed, seeded
 from fcl_bench.stream import Stream
@@ -28,6 +30,11 @@ class LocalSite:
     numbers: Tensor  # (training samples,) registered class numbers
     privacy: Privacy = PLAIN
     kept: Memories = field(default_factory=dict)
+
+    @property
+    def classes(self) -> Classes:
+        """See :class:`fcl_bench.transport.Site`."""
+        return {**declared_classes(type(self.method)), **declared_classes(type(self.privacy))}
 
     def answer(self, call: Call, client: int) -> Answer:
         """See :class:`fcl_bench.transport.Site`.

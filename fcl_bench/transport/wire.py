@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from fcl_bench.message import decode, encode
+from fcl_bench.decoding import decode
+from fcl_bench.message import encode
 from fcl_bench.transport import Answer, Call, Memories, Site
 
 
@@ -13,6 +14,7 @@ class Wire:
     def open(self, site: Callable[[], Site]) -> None:
         """See :class:`fcl_bench.transport.Transport`."""
         self._new_site = site
+        self._classes = site().classes
         self._kept: dict[int, bytes] = {}
 
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
@@ -21,14 +23,14 @@ class Wire:
         for client in clients:
             site = self._new_site()
             if client in self._kept:
-                site.restore({client: decode(self._kept[client])})
-            answer = site.answer(replace(call, message=decode(sent)), client)
+                site.restore({client: decode(self._kept[client], self._classes)})
+            answer = site.answer(replace(call, message=decode(sent, self._classes)), client)
             self._kept[client] = encode(site.memories().get(client, {}))
-            yield replace(answer, reply=decode(encode(answer.reply)))
+            yield replace(answer, reply=decode(encode(answer.reply), self._classes))
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
-        memories = {client: decode(memory) for client, memory in self._kept.items()}
+        memories = {client: decode(memory, self._classes) for client, memory in self._kept.items()}
         return {client: memory for client, memory in memories.items() if memory}
 
     def restore(self, memories: Memories) -> None:

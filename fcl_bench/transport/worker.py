@@ -14,8 +14,9 @@ from typing import Any
 
 import torch
 
+from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.message import decode, encode
+from fcl_bench.message import encode
 from fcl_bench.transport import Call
 
 
@@ -38,7 +39,7 @@ class Failure:
 
     def error(self) -> Exception:
         """To be raised by the server."""
-        kinds = {kind.__name__: kind for kind in (UserError, ConfigError)}
+        kinds = {kind.__name__: kind for kind in (UserError, ConfigError, MessageError)}
         return kinds.get(self.kind, RuntimeError)(self.text)
 
 
@@ -68,16 +69,18 @@ class Server:
     def __init__(self, pipe: Connection):
         self.pipe = pipe
         self.site: Any = None
+        self.classes: Classes = {}
 
     def open(self, site: bytes, path: list[str]) -> None:
-        """Make the site; ``path`` is where the server finds modules."""
+        """Make the site, and tell the classes of its messages; ``path`` is where the server finds modules."""
         sys.path[:] = path
         self.site = pickle.loads(site)()
-        self.pipe.send(None)
+        self.classes = self.site.classes
+        self.pipe.send(self.classes)
 
     def answer(self, call: Call, message: bytes, clients: list[int]) -> None:
         """Run the call at some clients; they share the message, which nobody may change."""
-        whole = replace(call, message=decode(message))
+        whole = replace(call, message=decode(message, self.classes))
         for client in clients:
             answer = self.site.answer(whole, client)
             self.pipe.send(Reply(encode(answer.reply), answer.seconds, answer.stored, answer.notes))
@@ -88,7 +91,7 @@ class Server:
 
     def restore(self, memories: bytes) -> None:
         """Take over what clients kept."""
-        self.site.restore(decode(memories))
+        self.site.restore(decode(memories, self.classes, share=True))
         self.pipe.send(None)
 
 

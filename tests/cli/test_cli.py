@@ -27,6 +27,7 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.cli.verbs import VERBS
 from fcl_bench.config.compose import build, composed
 from fcl_bench.datasets.gaussian import Clouds, gaussian
+from fcl_bench.message_classes import declared_classes
 from fcl_bench.run.checkpoint import decoded
 
 CONFIGS = Path(__file__).parents[2] / "configs"
@@ -165,8 +166,9 @@ def test_least_squares_without_enough_data_takes_the_minimum_norm_solution_and_s
     step = 64 / (2**16 - 1)  # of the grid for features of unknown range
     rounded = np.rint(train / step) * step
     expected = np.linalg.lstsq(rounded, (data.train.labels[:, None] == order).astype(float), rcond=None)[0]
-    state = decoded((done.folder / "checkpoint" / "checkpoint.safetensors").read_bytes()).progress.state
-    weights = build(composed(*TINY, *SINGULAR).method, Backbone(40)).classifier(state).weights
+    method = build(composed(*TINY, *SINGULAR).method, Backbone(40))
+    saved = (done.folder / "checkpoint" / "checkpoint.safetensors").read_bytes()
+    weights = method.classifier(decoded(saved, declared_classes(type(method))).progress.state).weights
     np.testing.assert_allclose(weights, expected, rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(done.predictions[-1], order[(test @ expected).argmax(axis=1)])
 

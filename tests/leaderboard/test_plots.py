@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,8 @@ from fcl_bench.leaderboard.plot_trade import front
 from fcl_bench.leaderboard.plots import KINDS, curves, matrix, pareto, retention
 from fcl_bench.leaderboard.runs import run_of
 from fcl_bench.leaderboard.statistics import score
-from fcl_bench.message import encode
+from fcl_bench.learning import Costs, Progress
+from fcl_bench.run.checkpoint import first_checkpoint
 
 TWO = {"first": 60.0, "second": 40.0}
 
@@ -291,7 +293,8 @@ def test_synthetic_images_come_from_the_checkpoint_beside_a_record(tmp_path: Pat
     images = torch.randint(0, 256, (70, 3, 5, 6), dtype=torch.uint8)
     checkpoint = path.parent / "checkpoint" / "checkpoint.safetensors"
     checkpoint.parent.mkdir()
-    checkpoint.write_bytes(encode({"memories": {0: {"teacher": 1}, 2: {"synthetic": images}}}))
+    point = first_checkpoint(Progress(0, 0, 0, None, Costs()), 1)
+    checkpoint.write_bytes(replace(point, memories={0: {"teacher": 1}, 2: {"synthetic": images}}).encoded())
     ((words, figure),) = synthetic(boards([run_of(record(), path)]))
     assert words.startswith("afcl, ")
     drawn = figure.axes[0].images[0].get_array()

@@ -1,5 +1,6 @@
 """Checkpoints: what is in them, how large they are, and where a run goes on from them."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ import torch
 from conftest import Command, Outcome, assert_equal_runs
 
 from fcl_bench.learning import Costs, Progress
-from fcl_bench.run import record
+from fcl_bench.run import pace
 from fcl_bench.run.checkpoint import decoded, first_checkpoint
 
 ROUNDS = ("method.rounds=4", "method.epochs=1")
@@ -60,7 +61,7 @@ def test_a_run_goes_on_from_the_last_finished_round(
     tiny: Command, output_dir: Path, monkeypatch: pytest.MonkeyPatch, method: str
 ) -> None:
     """Stopped in the third round of the second task: no round before is repeated, and nothing else differs."""
-    monkeypatch.setattr(record, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(pace, "SHARE", math.inf)
     words = (f"method={method}", *ROUNDS)
     whole = tiny(*words, f"output_dir={output_dir}-whole")
     stopped, rounds = stop_in_round(7, tiny, monkeypatch, *words)

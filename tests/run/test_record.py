@@ -23,7 +23,7 @@ from fcl_bench.run.environment import peak_memory_mb
 
 FILES = {
     *("config.yaml", "stream.npz", "stream.json", "result.json", "predictions.npz", "exchanges.jsonl", "metrics.csv"),
-    *("exchanges.csv", "classes.npz", "checkpoint/checkpoint.safetensors"),
+    *("exchanges.csv", "classes.npz", "checkpoint/checkpoint.safetensors", "checkpoint/before.safetensors"),
 }
 COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
@@ -170,7 +170,7 @@ def test_the_csv_log_holds_the_curves(afcl_run: Outcome) -> None:
 
 
 def test_a_checkpoint_is_safetensors_and_json(afcl_run: Outcome) -> None:
-    (path,) = (afcl_run.folder / "checkpoint").iterdir()
+    path = afcl_run.folder / "checkpoint" / "checkpoint.safetensors"
     with safe_open(path, "np") as tensors:
         structure = json.loads(tensors.metadata()["message"])
         shapes = [tuple(tensors.get_slice(name).get_shape()) for name in tensors.keys()]  # noqa: SIM118
@@ -272,6 +272,8 @@ def test_damage_is_named_and_can_be_repaired(tiny: Command, file: str, message: 
     result = json.loads((whole.folder / "result.json").read_text())
     (whole.folder / "result.json").write_text(json.dumps({**result, "status": "interrupted"}))
     path.write_bytes(path.read_bytes()[:50])
+    before = path.with_name("before.safetensors")
+    before.unlink(missing_ok=True)
     refused = tiny(*QUICK)
     assert refused.code == 1
     assert re.fullmatch(rf"fcl_bench: .*{path}.*{message}\.\n", refused.err)

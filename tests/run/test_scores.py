@@ -64,9 +64,11 @@ def json_of(path: Path) -> dict:
 
 def done_first(folder: Path, client: int) -> int:
     """The original label of the first class a client has held, from its memory in the checkpoint."""
-    from fcl_bench.run.checkpoint import decoded
+    from fcl_bench.message_classes import declared_classes
+    from fcl_bench.methods.fedncm import FedNCM
+    from fcl_bench.run.checkpoints import read
 
-    memory = decoded((folder / "checkpoint" / "checkpoint.safetensors").read_bytes()).memories[client]
+    memory = read(folder / "checkpoint" / "checkpoint.safetensors", declared_classes(FedNCM)).memories[client]
     return int(np.load(folder / "stream.npz")["order"][memory["first"]])
 
 

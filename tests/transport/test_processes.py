@@ -41,6 +41,8 @@ class Seen:
 class Probe:
     """A method whose client functions tell where they ran."""
 
+    message_classes = (Seen,)
+
     def look(self, client):
         client.memory["calls"] = client.memory.get("calls", 0) + 1
         client.note(calls=client.memory["calls"])
