@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -37,7 +38,7 @@ class NearestMean:
         missing = task.seen - len(state.counts)
         totals = torch.cat([state.totals, state.totals.new_zeros(missing, self.features)])
         counts = torch.cat([state.counts, state.counts.new_zeros(missing)])
-        for reply in clients.map(self.summarise, task.seen):
+        for reply in clients.everyone.map(self.summarise, task.seen):
             totals, counts = totals + reply.totals, counts + reply.counts
         yield Sums(totals, counts)
 
@@ -126,7 +127,7 @@ class Largest(NearestMean):
 
     def learn(self, state, task, clients):
         for after in super().learn(state, task, clients):
-            replies = [reply.totals for reply in clients.map(self.rounded, task.seen)]
+            replies = [reply.totals for reply in clients.everyone.map(self.rounded, task.seen)]
             yield Sums(after.totals, torch.stack(replies).amax(dim=(0, 2)).double())
 
     def summarise(self, client, classes):
@@ -157,7 +158,7 @@ class LastClientWins(NearestMean):
     """Takes the model of whoever answers last."""
 
     def learn(self, state, task, clients):
-        for reply in clients.map(self.summarise, task.seen):
+        for reply in clients.everyone.map(self.summarise, task.seen):
             last = reply
         yield last
 
@@ -166,9 +167,23 @@ class PlainMean(NearestMean):
     """Averages over clients, however much data they have, and calls that exact."""
 
     def learn(self, state, task, clients):
-        replies = list(clients.map(self.summarise, task.seen))
+        replies = list(clients.everyone.map(self.summarise, task.seen))
         means = [reply.totals / reply.counts.clamp(min=1)[:, None] for reply in replies]
         yield Sums(sum(means), torch.ones(task.seen, dtype=torch.float64))
+
+
+class AsksAFew(NearestMean):
+    """Once per task, but not everybody."""
+
+    def learn(self, state, task, clients):
+        return super().learn(state, task, SimpleNamespace(everyone=clients))
+
+
+class ExpectsAnAnswer(NearestMean):
+    def learn(self, state, task, clients):
+        (last,) = super().learn(state, task, clients)
+        next(clients.map(self.summarise, task.seen))
+        yield last
 
 
 class ForgetsNothing(NearestMean):
@@ -334,6 +349,8 @@ BROKEN = [
     (Unseeded, rules.check_repeats_itself, "two runs with one seed differ: state.totals"),
     (LastClientWins, rules.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
     (PlainMean, rules.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
+    (AsksAFew, rules.check_exact_methods_reach_every_client, "an exact method has not heard of all clients"),
+    (ExpectsAnAnswer, rules.check_goes_on_whatever_clients_do, "nobody answers"),
     (
         ForgetsNothing,
         rules.check_unlearning_is_as_never_having_learned,

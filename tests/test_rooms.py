@@ -15,6 +15,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("privacy",),
     ("stream",),
     ("transport",),
+    ("faults",),
     ("data", "federation"),
     ("aggregate", "evidence", "head", "learning", "linalg", "method", "replay", "softmax"),
     ("held_back", "whole_numbers"),

@@ -62,6 +62,7 @@ class SecureSum:
     colluding: NonNegativeInt
     bits: Literal[32, 64] | None
     adds_noise: ClassVar[bool] = False
+    sums_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.neighbours % 2:
