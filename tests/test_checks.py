@@ -10,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import fcl_bench.checks as contract
-from fcl_bench import ClassSums, Scores, check_method
+from fcl_bench import ClassSums, Scores, check_method, configured
 from fcl_bench.checks import Sandbox, rules, run_check
-from fcl_bench.checks.sandbox import little_stages
+from fcl_bench.checks.sandbox import SEED, little_stages
 from fcl_bench.checks.variants import checks_of, variants
 from fcl_bench.checks.variants import sandbox as sandbox_of
 
@@ -179,11 +179,14 @@ class AsksAFew(NearestMean):
         return super().learn(state, task, SimpleNamespace(everyone=clients))
 
 
-class ExpectsAnAnswer(NearestMean):
+class DividesByAnswers(NearestMean):
+    """Adds the mean of the answers in each task, of which there may be none."""
+
     def learn(self, state, task, clients):
-        (last,) = super().learn(state, task, clients)
-        next(clients.map(self.summarise, task.seen))
-        yield last
+        totals = torch.cat([state.totals, state.totals.new_zeros(task.seen - len(state.totals), self.features)])
+        replies = list(clients.everyone.map(self.summarise, task.seen))
+        mean = sum((reply.totals for reply in replies), start=torch.zeros_like(totals)) / len(replies)
+        yield Sums(totals + mean, torch.ones(task.seen, dtype=torch.float64))
 
 
 class ForgetsNothing(NearestMean):
@@ -350,7 +353,11 @@ BROKEN = [
     (LastClientWins, rules.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
     (PlainMean, rules.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
     (AsksAFew, rules.check_exact_methods_reach_every_client, "an exact method has not heard of all clients"),
-    (ExpectsAnAnswer, rules.check_goes_on_whatever_clients_do, "nobody answers"),
+    (
+        DividesByAnswers,
+        rules.check_goes_on_whatever_clients_do,
+        "the state.totals is not finite with few answers",
+    ),
     (
         ForgetsNothing,
         rules.check_unlearning_is_as_never_having_learned,
@@ -425,6 +432,16 @@ def test_every_check_has_a_method_that_fails_it():
 
 def test_a_sound_method_passes_all_checks():
     check_method(NearestMean)
+
+
+def test_a_rough_federation_has_faults_of_every_kind():
+    accounts = Sandbox(configured("method=fedncm")).run(participation=rules.ROUGH).exchanges
+    assert accounts[0].asked > 0 == accounts[0].answered
+    assert min(each.asked for each in accounts) < 4
+    for name in ("lost", "late", "double"):
+        assert sum(getattr(each, name) for each in accounts) > 0, name
+    forgetting = [rules.ROUGH.forgetting(SEED, task, 4) for task in range(3)]
+    assert forgetting[2] & set(rules.ROUGH.there(SEED, 1, 4, 3).tolist())
 
 
 def test_a_method_may_be_made_by_a_lambda():

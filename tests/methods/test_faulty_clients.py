@@ -1,10 +1,11 @@
 """What methods make of faults: exact ones are joint learning of all that arrived, others go on."""
 
-from itertools import pairwise
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from making import INPUTS, LABELS, learned, make
@@ -13,7 +14,7 @@ from fcl_bench.faults import Participation
 from fcl_bench.message import encode
 from fcl_bench.methods.afcl import AFCL
 from fcl_bench.methods.fedcbc import FedCBC
-from fcl_bench.methods.fedicarl import FediCaRL
+from fcl_bench.methods.fedicarl import FediCaRL, Means
 from fcl_bench.methods.fedncm import FedNCM
 from fcl_bench.partition import Dirichlet
 from fcl_bench.temporal import SiBlurry
@@ -116,13 +117,29 @@ def test_fedicarl_has_the_means_of_all_classes_whatever_share_of_clients_takes_p
     assert done.states[-1].means.counts.min() > 0
 
 
+class SilentInTheEnd(Participation):
+    """In the last task nothing that clients say arrives."""
+
+    def fates(self, there, everyone, seed, task, exchange):
+        fates = super().fates(there, everyone, seed, task, exchange)
+        return replace(fates, lost=frozenset(there.tolist())) if task == 2 else fates
+
+
 def test_fedicarl_keeps_the_means_that_nobody_tells_again():
-    method = make(FediCaRL)
-    done = learned(method, who=Participation(dropout=0.5, forget=0.5))
-    counts = [state.means.counts for state in done.states]
-    assert any((after[: len(before)] < before).any() for before, after in pairwise(counts))
-    for before, after in pairwise(counts):
-        assert (after[: len(before)][before > 0] > 0).all()
+    done = learned(make(FediCaRL), who=SilentInTheEnd())
+    before, after = done.states[5].means, done.states[-1].means  # of two rounds and the end, in three tasks
+    known = len(before.counts)
+    assert before.counts.min() > 0
+    assert torch.equal(after.totals[:known], before.totals)
+    assert after.counts.tolist() == before.counts.tolist() + [0] * (len(after.counts) - known)
+
+
+def test_a_mean_that_is_told_again_replaces_the_earlier_one():
+    now = Means(torch.tensor([[1.0], [0.0], [0.0]]), torch.tensor([2, 0, 0]))
+    earlier = Means(torch.tensor([[5.0], [7.0], [0.0]]), torch.tensor([3, 4, 0]))
+    merged = now.or_else(earlier)
+    assert merged.totals.flatten().tolist() == [1, 7, 0]
+    assert merged.counts.tolist() == [2, 4, 0]
 
 
 def test_fedcbc_sends_its_adapter_again_to_a_client_that_has_lost_it():
