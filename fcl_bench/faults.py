@@ -109,15 +109,17 @@ class Participation:
 
     def there(self, seed: int, task: int, clients: int, tasks: int) -> np.ndarray:
         """The clients that have joined and are not away."""
-        random = generator(seed, "join")
-        later = random.random(clients) < self.join_later
-        first = np.where(later, random.integers(1, max(tasks, 2), clients), 0)
-        away = generator(seed, task, "away").random(clients) < self.away
+        first = np.zeros(clients, dtype=np.int64)  # task of each client
+        if self.join_later:
+            random = generator(seed, "join")
+            later = random.random(clients) < self.join_later
+            first[later] = random.integers(1, max(tasks, 2), clients)[later]
+        away = _struck(self.away, clients, seed, task, "away")
         return np.flatnonzero((first <= task) & ~away)
 
     def forgetting(self, seed: int, task: int, clients: int) -> set[int]:
         """The clients whose memory is lost when the task opens."""
-        return set(np.flatnonzero(generator(seed, task, "forget").random(clients) < self.forget).tolist())
+        return set(np.flatnonzero(_struck(self.forget, clients, seed, task, "forget")).tolist())
 
     def draw(
         self, clients: int | np.ndarray, random: np.random.Generator, everyone: bool = False
@@ -130,15 +132,26 @@ class Participation:
         return asked, answering if self.arrival == "shuffled" else np.sort(answering)
 
     def fates(self, there: np.ndarray, everyone: bool, seed: int, task: int, exchange: int) -> Fates:
-        """What becomes of the answers in an exchange."""
+        """What becomes of the answers in an exchange, if these clients are there."""
         asked, answering = self.draw(there, generator(seed, task, exchange, "participation"), everyone)
         clients = int(there.max(initial=-1)) + 1
+        names = (seed, task, exchange)
+        lost = _struck(self.lost, clients, *names, "lost")
+        late = _struck(self.late, clients, *names, "late") & ~lost
+        twice = _struck(self.twice, clients, *names, "twice")
+        due = {}
+        if late.any():
+            delays = generator(*names, "delay").integers(1, self.delay + 1, clients)
+            due = {client: task + int(delays[client]) for client in np.flatnonzero(late).tolist()}
+        return Fates(asked, answering, _numbers(lost), due, _numbers(twice))
 
-        def struck(name: str, probability: float) -> frozenset[int]:
-            drawn = generator(seed, task, exchange, name).random(clients) < probability
-            return frozenset(np.flatnonzero(drawn).tolist())
 
-        delays = generator(seed, task, exchange, "delay").integers(1, self.delay + 1, clients)
-        lost = struck("lost", self.lost)
-        late = {client: task + int(delays[client]) for client in sorted(struck("late", self.late) - lost)}
-        return Fates(asked, answering, lost, late, struck("twice", self.twice))
+def _struck(probability: float, clients: int, seed: int, *names: str | int) -> np.ndarray:
+    """Which clients a fault strikes; the names say where and when. What cannot happen is not drawn, to save time."""
+    if probability == 0:
+        return np.zeros(clients, dtype=bool)
+    return generator(seed, *names).random(clients) < probability
+
+
+def _numbers(chosen: np.ndarray) -> frozenset[int]:
+    return frozenset(np.flatnonzero(chosen).tolist())

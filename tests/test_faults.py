@@ -234,6 +234,7 @@ def test_a_scenario_is_part_of_what_a_run_is_and_of_what_its_record_says(tiny: C
         metrics = run.result["metrics"]
         for fault in ("lost", "late", "double"):
             assert metrics[f"{fault}_answers"] == sum(each[fault] for each in accounts)
+        assert ("answers lost / late / double" in run.out) == (name in ("faulty", "late"))
         assert run.result["config"]["federation"] == dict(composed(f"federation={name}", "method=fedncm").federation)
     assert [runs["ideal"].result["metrics"][f"{fault}_answers"] for fault in ("lost", "late", "double")] == [0, 0, 0]
     assert runs["faulty"].result["metrics"]["lost_answers"] > 0

@@ -181,10 +181,17 @@ def _costs(result: Result) -> dict[str, str]:
     return {
         "uplink / downlink (MB)": f"{_megabytes(traffic['uplink_bytes'])} / {_megabytes(traffic['downlink_bytes'])}",
         "exchanges": str(int(traffic["exchanges"])),
+        **_faults(metrics),
         "client / server time (s)": f"{seconds['client']:.2f} / {seconds['server']:.2f}",
         "stored at clients (MB)": _megabytes(metrics["stored_bytes"]),
         "peak memory (MB)": f"{metrics['peak_memory_mb']:.0f}",
     }
+
+
+def _faults(metrics: dict[str, Any]) -> dict[str, str]:
+    """One row, if there was any."""
+    counts = [metrics.get(name) or 0 for name in ("lost_answers", "late_answers", "double_answers")]
+    return {"answers lost / late / double": " / ".join(map(str, counts))} if any(counts) else {}
 
 
 def _megabytes(size: float) -> str:
