@@ -1,7 +1,7 @@
 """``python -m benchmarks.faults``: every method in federations whose clients fail at random.
 
 Each scenario has random probabilities of all faults. A method learns it twice on the small data of the contract: once
-in process, and once over the wire in pieces, where it is saved, loaded and continued by a fresh method after every task.
+in process, and once over the wire in pieces, in which a fresh method goes on after every task from what was saved.
 The state must be finite and the same to the bit. The counts are printed; the exit code is 1 if anything went wrong.
 """
 
