@@ -1,7 +1,7 @@
 """``python -m benchmarks.faults``: every method in federations whose clients fail at random.
 
 Each scenario has random probabilities of all faults. A method learns it twice on the small data of the contract: once
-in process, and once over the wire in pieces, in which a fresh method goes on after every task from what was saved.
+in process, and once over the wire in pieces: wherever it can be resumed, a fresh method goes on from what was saved.
 The state must be finite and the same to the bit. The counts are printed; the exit code is 1 if anything went wrong.
 """
 
@@ -67,7 +67,8 @@ def outcome(place: Sandbox, who: Participation) -> str:
     """What became of one scenario."""
     try:
         once = place.run(participation=who)
-        again = place.run(participation=who, transport=Wire(), interrupted="tasks")
+        pieces = "states" if getattr(place.method(), "resumes_within_tasks", False) else "tasks"
+        again = place.run(participation=who, transport=Wire(), interrupted=pieces)
     except Exception as error:
         print(repr(error), file=sys.stderr)
         return "traceback"
