@@ -1,6 +1,7 @@
 """What methods make of faults: exact ones are joint learning of all that arrived, others go on."""
 
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -8,14 +9,16 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from making import INPUTS, LABELS, learned, make
+from making import INPUTS, LABELS, learned, make, sgd
 
 from fcl_bench.faults import Participation
 from fcl_bench.message import encode
 from fcl_bench.methods.afcl import AFCL
 from fcl_bench.methods.fedcbc import FedCBC
+from fcl_bench.methods.fedewc import FedEWC
 from fcl_bench.methods.fedicarl import FediCaRL, Means
 from fcl_bench.methods.fedncm import FedNCM
+from fcl_bench.methods.scaffold import Scaffold
 from fcl_bench.partition import Dirichlet
 from fcl_bench.temporal import SiBlurry
 
@@ -132,6 +135,25 @@ def test_fedicarl_keeps_the_means_that_nobody_tells_again():
     assert before.counts.min() > 0
     assert torch.equal(after.totals[:known], before.totals)
     assert after.counts.tolist() == before.counts.tolist() + [0] * (len(after.counts) - known)
+
+
+def test_fedewc_keeps_what_mattered_where_nobody_tells_what_matters_now():
+    done = learned(make(FedEWC), who=SilentInTheEnd())
+    before, after = done.states[5].importance, done.states[-1].importance
+    assert before.keys() == after.keys() == {"head.weight", "head.bias"}
+    for name, values in before.items():
+        assert values.max() > 0
+        assert torch.equal(after[name][: len(values)], values)
+        assert not after[name][len(values) :].any()
+
+
+@pytest.mark.parametrize("kind", [FedEWC, FediCaRL, Scaffold])
+def test_a_method_that_never_hears_anything_still_has_a_model(kind):
+    done = learned(make(kind, optimizer=partial(sgd, momentum=0)), who=Participation(lost=1.0))
+    weights = done.states[-1].weights
+    assert len(weights["head.bias"]) == done.stream.tasks[-1].seen
+    assert all(value.isfinite().all() for value in weights.values())
+    assert not any(exchange.answered for exchange in done.exchanges)
 
 
 def test_a_mean_that_is_told_again_replaces_the_earlier_one():
