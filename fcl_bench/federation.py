@@ -23,7 +23,7 @@ from fcl_bench.traffic import Exchange, size
 from fcl_bench.transport import Answer, Call, Memories, Transport
 from fcl_bench.transport.site import LocalSites
 
-__all__ = ["Client", "Clients", "Door", "Federation", "Participation"]
+__all__ = ["Client", "ClientGroup", "Clients", "Federation", "Participation"]
 
 Message = TypeVar("Message")
 Reply = TypeVar("Reply")
@@ -31,8 +31,8 @@ _END = object()
 ON_THE_WAY = -1  # among the memories of clients: the answers that come in a later task
 
 
-class Door:
-    """Runs functions of the method at clients."""
+class ClientGroup:
+    """Some clients, at which functions of the method can be run."""
 
     def __init__(self, begin: Callable[[Callable[..., Any], tuple[Any, ...]], Iterator[Any]]):
         self._begin = begin
@@ -63,17 +63,17 @@ class Door:
             pass
 
 
-class Clients(Door):
+class Clients(ClientGroup):
     """The clients during one task.
 
-    An exchange is a round, for which some clients are drawn; ``everyone`` is the door to all of them, for what happens
-    once per task.
+    An exchange is a round, for which some of them are drawn; ``everyone`` are all of them, for what happens once per
+    task.
     """
 
     def __init__(self, federation: "Federation", method: Any, task: Task, exchanges: int = 0):
         """``exchanges`` of this task were carried out before, if it is resumed."""
         super().__init__(partial(self._begin_with, False))
-        self.everyone = Door(partial(self._begin_with, True))
+        self.everyone = ClientGroup(partial(self._begin_with, True))
         self.task = task
         self.exchanges: list[Exchange] = []
         self.seconds = 0.0  # spent behind the door: asking, waiting, counting, reporting
@@ -146,8 +146,9 @@ class Clients(Door):
         federation = self._federation
         exchange.sent(message, len(asked))
         call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step)
-        answers = federation.transport.map(call, answering) if step != REPLY else self._arrivals(call, exchange, fates)
-        for answer in answers:
+        working = fates.answering.tolist() if step == REPLY else answering
+        answers = federation.transport.map(call, working)
+        for answer in self._arrivals(answers, exchange, fates) if step == REPLY else answers:
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
             federation.stored[answer.client] = answer.stored
@@ -156,9 +157,8 @@ class Clients(Door):
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
 
-    def _arrivals(self, call: Call, exchange: Exchange, fates: Fates) -> Iterator[Answer]:
-        """The answers that come now, each of them once."""
-        answers = self._federation.transport.map(call, fates.answering.tolist())
+    def _arrivals(self, answers: Iterator[Answer], exchange: Exchange, fates: Fates) -> Iterator[Answer]:
+        """Those of the answers that come now, each of them once."""
         arrived: set[int] = set()
         for answer in fates.arrivals(answers, partial(self._hold, exchange, fates)):
             if answer.client in arrived:
