@@ -67,8 +67,8 @@ def outcome(place: Sandbox, who: Participation) -> str:
     """What became of one scenario."""
     try:
         once = place.run(participation=who)
-        pieces = "states" if getattr(place.method(), "resumes_within_tasks", False) else "tasks"
-        again = place.run(participation=who, transport=Wire(), interrupted=pieces)
+        within = getattr(place.method(), "resumes_within_tasks", False)
+        again = place.run(participation=who, transport=Wire(), interrupted="states" if within else "tasks")
     except Exception as error:
         print(repr(error), file=sys.stderr)
         return "traceback"

@@ -129,8 +129,8 @@ def check_goes_on_whatever_clients_do(sandbox: Sandbox) -> None:
     once = sandbox.run(participation=ROUGH)
     _assert_finite(once.state, "few answers")
     assert once.scores.isfinite().all(), "the classifier gives scores that are not finite with few answers"
-    pieces = "states" if getattr(sandbox.method(), "resumes_within_tasks", False) else "tasks"
-    again = sandbox.run(participation=ROUGH, interrupted=pieces)
+    within = getattr(sandbox.method(), "resumes_within_tasks", False)
+    again = sandbox.run(participation=ROUGH, interrupted="states" if within else "tasks")
     _assert_equal(once.state, again.state, "two runs with the same faults differ, one of them saved and loaded")
 
 
