@@ -15,7 +15,7 @@ _END = object()
 
 @dataclass(frozen=True)
 class Costs:
-    """Traffic, time and samples revealed so far.
+    """Traffic, time, samples revealed and faults so far.
 
     Client seconds are work: several clients at once add up to more than the wall's. None is not measured.
     """
@@ -28,6 +28,9 @@ class Costs:
     wall_seconds: float = 0.0
     samples_revealed: int | None = None
     revealing_uploads: int | None = None
+    lost_answers: int | None = None
+    late_answers: int | None = None
+    double_answers: int | None = None
 
     def __add__(self, other: "Costs") -> "Costs":
         names = [each.name for each in fields(self)]
@@ -125,6 +128,9 @@ class _Meter:
             wall_seconds=elapsed,
             samples_revealed=_sum(exchange.samples_revealed for exchange in exchanges),
             revealing_uploads=_sum(exchange.revealing_uploads for exchange in exchanges),
+            lost_answers=sum(exchange.lost for exchange in exchanges),
+            late_answers=sum(exchange.late for exchange in exchanges),
+            double_answers=sum(exchange.double for exchange in exchanges),
         )
 
 

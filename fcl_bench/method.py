@@ -1,6 +1,8 @@
 """The contract of a method, which is a short server program.
 
-A method may do one remote thing only: ask the clients to run one of its functions on a message. A complete one::
+A method may do one remote thing only: ask the clients to run one of its functions on a message. ``clients.map`` is for
+rounds, in which some clients are drawn to take part; ``clients.everyone.map`` is for what happens once per task. Fewer
+clients than asked may answer, or nobody, and what a client kept may be gone. A complete method::
 
     @dataclass(frozen=True)
     class Sums:                                    # the state; also what a client replies
@@ -17,7 +19,7 @@ A method may do one remote thing only: ask the clients to run one of its functio
 
         def learn(self, state: Sums, task: Task, clients: Clients) -> Iterator[Sums]:
             totals = pad(state.totals, (0, 0, 0, task.seen - len(state.totals)))
-            for reply in clients.map(self.summarise, task.seen):
+            for reply in clients.everyone.map(self.summarise, task.seen):
                 totals = totals + reply.totals
             yield Sums(totals)
 
@@ -63,6 +65,9 @@ class Method(Protocol):
 
     ``resumes_within_tasks = True`` says that ``learn`` goes on after ``task.yielded`` states of a task, from the last
     of them; other methods are resumed at the beginning of a task.
+
+    ``takes_late_replies = True`` says that a reply to a question of an earlier task may come among those of a later
+    one. It knows the classes that were registered then; for other methods such replies are lost.
 
     The dataclasses that state, messages and replies are made of are those in the annotations of ``init``, ``learn`` and
     of functions for clients; ``message_classes = (...)`` names others that clients keep. See

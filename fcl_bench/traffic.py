@@ -39,6 +39,9 @@ class Exchange:
     notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
     samples_revealed: int | None = None  # that the server can read off the replies; None is not measured
     revealing_uploads: int | None = None  # replies that reveal one or more
+    lost: int = 0  # clients asked whose answer never comes
+    late: int = 0  # answers to earlier tasks that have come now
+    double: int = 0  # answers that came again, and were left out
 
     def sent(self, message: Any, clients: int) -> None:
         """Enter what so many clients receive in a step."""
@@ -48,6 +51,16 @@ class Exchange:
         """Enter what one client sends in a step."""
         self.uplink_bytes += size(reply, f"the reply of {self.function}")
         self.client_seconds += seconds
+
+    def arrived_late(self, reply: Any) -> None:
+        """Enter an answer to an earlier task; its seconds were entered there."""
+        self.received(reply, seconds=0.0)
+        self.late += 1
+
+    def came_again(self, reply: Any) -> None:
+        """Enter an answer that was entered before: it is one more upload."""
+        self.received(reply, seconds=0.0)
+        self.double += 1
 
     def revealed(self, samples: int | None) -> None:
         """Enter how many training samples one answer reveals; None where it is not measured."""

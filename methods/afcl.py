@@ -100,6 +100,7 @@ class AFCL:
 
     needs_frozen_backbone = True
     message_classes = (Samples,)  # held back
+    takes_late_replies = True
 
     def __init__(
         self,
@@ -139,13 +140,13 @@ class AFCL:
         """One exchange, whatever the order in which clients answer."""
         state = state.with_classes(task.seen)
         if self.form == "recursive":
-            yield reduce(Knowledge.absorb, clients.map(self.solve), state)
+            yield reduce(Knowledge.absorb, clients.everyone.map(self.solve), state)
         elif self.adds_whole_numbers:
-            state = self.sums.total(state, clients.map(self.summarise, task.seen))
+            state = self.sums.total(state, clients.everyone.map(self.summarise, task.seen))
             warn_of_clipping(state)
             yield state
         else:
-            yield self.sums.total(state, clients.map(self.summarise))
+            yield self.sums.total(state, clients.everyone.map(self.summarise))
 
     def summarise(self, client: Client, classes: int | None = None) -> Moments:
         """At the client: F_k^T F_k and F_k^T Y_k, for the classes registered up to this client unless told of more."""

@@ -101,7 +101,7 @@ class DERpp:
         """Average round after round, then let the clients choose what to keep."""
         for state in self.averaging.learn(state, task, clients, self.train):
             yield state
-        clients.tell(self.remember, state)
+        clients.everyone.tell(self.remember, state)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: current samples, old ones with their logits, old ones with their labels."""

@@ -67,7 +67,7 @@ class FedAvgER:
     def learn(self, state: StateDict, task: Task, clients: Clients) -> Iterator[StateDict]:
         """Average round after round, then let the clients choose what to keep."""
         yield from self.averaging.learn(state, task, clients, self.train)
-        clients.tell(self.remember)
+        clients.everyone.tell(self.remember)
 
     def train(self, client: Client, received: Round) -> Update:
         """At the client: current samples and old ones, half and half."""

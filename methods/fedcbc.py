@@ -28,8 +28,8 @@ No look at future classes by default: features are what the backbone makes of im
 stays as it is, where the published one is fine-tuned: what learns is an adapter, a linear layer that is added to the
 features and starts at zero. For the sigmoid decoder, adapted features are cut off at 0 and ``scale``. No client has the
 samples that it learns from. It goes down once. A client that is absent then trains no VAE before it has it, and it is
-sent again before each round until every client has it. To fine-tune the whole network instead, do so elsewhere and give
-``backbone.weights=FILE``; the record names that file.
+sent again before each round until every client has it, also where one has lost its memory. To fine-tune the whole
+network instead, do so elsewhere and give ``backbone.weights=FILE``; the record names that file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -115,6 +115,7 @@ class Trained:
 
     client: int
     models: Models  # of the classes that it has trained
+    waits: bool | None = None  # whether it lacks the adapter; None takes no bytes
 
 
 @dataclass(frozen=True)
@@ -385,10 +386,11 @@ class FedCBC:
         present = torch.tensor(task.classes, dtype=torch.int64)
         for _ in range(task.yielded, self.rounds):
             if waiting:
-                waiting -= sum(clients.map(self.keep, adapter))
+                waiting -= sum(clients.everyone.map(self.keep, adapter))
             old = models.only(present)
             seed = int(torch.randint(2**31, ()))
             replies = sorted(clients.map(self.train, Round(old, seed)), key=attrgetter("client"))
+            waiting = max(waiting, sum(reply.waits is not None for reply in replies))
             models = models | self.fused(old, [reply.models for reply in replies])
             yield Knowledge(models, task.seen, adapter, waiting)
 
@@ -426,7 +428,7 @@ class FedCBC:
         classes = (client.data.labels.bincount() >= self.least).nonzero().flatten()
         waits = self.sees_future_classes and "adapter" not in client.memory
         if waits or len(classes) == 0:
-            return Trained(client.id, self.no_models())
+            return Trained(client.id, self.no_models(), waits=True if waits else None)
         kept = client.memory.get("models", self.no_models())
         own = kept.only(classes)
         known = received.models.only(classes)

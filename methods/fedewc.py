@@ -112,14 +112,14 @@ class FedEWC:
     def learn(self, state: Global, task: Task, clients: Clients) -> Iterator[Global]:
         """Hand out what matters, average round after round, then ask what matters now."""
         if state.importance and not task.yielded:
-            clients.tell(self.keep, state)
+            clients.everyone.tell(self.keep, state)
         for weights in self.averaging.learn(state.weights, task, clients, self.train):
             state = replace(state, weights=weights)
             yield state
         asked = task.yielded > self.averaging.rounds
         if self.variant == "corrected" and not asked:
             final = Round(state.weights, self.averaging.columns(task), lr=0.0)
-            replies = clients.map(self.fisher, final)
+            replies = clients.everyone.map(self.fisher, final)
             yield replace(state, importance=self.consolidated(state, replies))
 
     def keep(self, client: Client, remembered: Global) -> None:

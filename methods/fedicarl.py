@@ -14,6 +14,7 @@ record has its accuracy and, under ``other_classifiers``, that of the linear hea
 Deviates: ``loss: ce_kd`` (default) is TARGET's cross-entropy over all classes seen + distillation at temperature 2;
 ``loss: bce`` is the paper's, sigmoids with the teacher's as targets for old classes (summed over classes). A blurry
 class that returns is herded anew from its exemplars and the new samples. No exemplar ever leaves its client.
+Where clients do not answer, a class whose mean nobody tells keeps that of the task before.
 ``share: equal`` gives every class the whole part of ``memory_size`` / classes and leaves the rest unused.
 ``variant: target_repo`` is what the published code does: no herding and no means; a client keeps *all* its old samples
 and trains with a random ``memory_size`` of them, drawn anew for every task, uniform mean over clients.
@@ -26,7 +27,7 @@ from typing import Annotated, Literal, Unpack
 import torch
 from pydantic import Field, PositiveFloat, PositiveInt
 from torch import Tensor, nn
-from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot
+from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one_hot, pad
 
 from fcl_bench import (
     Backbone,
@@ -54,6 +55,17 @@ class Means:
 
     totals: Tensor  # (classes, features)
     counts: Tensor  # (classes,)
+
+    def with_classes(self, classes: int) -> "Means":
+        """With room for the classes registered since."""
+        missing = classes - len(self.counts)
+        return Means(pad(self.totals, (0, 0, 0, missing)), pad(self.counts, (0, missing)))
+
+    def or_else(self, earlier: "Means") -> "Means":
+        """With the earlier mean of each class of which there is none now."""
+        known = self.counts > 0
+        totals = torch.where(known[:, None], self.totals, earlier.totals)
+        return Means(totals, torch.where(known, self.counts, earlier.counts))
 
     def __add__(self, other: "Means") -> "Means":
         return Means(self.totals + other.totals, self.counts + other.counts)
@@ -131,15 +143,20 @@ class FediCaRL:
         """Hand out the teacher, average round after round, then let the clients choose what to keep."""
         known = len(state.weights["head.bias"])
         if known and not task.yielded:
-            clients.tell(self.keep_teacher, state.weights)
-        means = self.no_means(task.seen)
+            clients.everyone.tell(self.keep_teacher, state.weights)
+        means = state.means.with_classes(task.seen)
         for weights in self.averaging.learn(state.weights, task, clients, self.train):
             state = Global(weights, means)
             yield state
         if task.yielded > self.averaging.rounds:
             return
         keep = self.herd if self.variant == "corrected" else self.keep_all
-        yield replace(state, means=sum(clients.map(keep, state.weights), start=means))
+        now = self.no_means(task.seen)
+        answers = 0
+        for reply in clients.everyone.map(keep, state.weights):
+            now = now + reply
+            answers += 1
+        yield replace(state, means=now if answers == len(clients) else now.or_else(means))
 
     def no_means(self, classes: int) -> Means:
         """Nothing known of any class."""

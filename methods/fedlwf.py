@@ -80,7 +80,7 @@ class FedLwF:
         """Hand out the teacher, then average round after round."""
         known = len(state["head.bias"])
         if known and not task.yielded:
-            clients.tell(self.keep_teacher, state)
+            clients.everyone.tell(self.keep_teacher, state)
         weights = grown(state, task.seen)
         for number in self.averaging.rounds_left(task):
             lesson = Lesson(self.averaging.round(number, weights, task), self.columns(task))

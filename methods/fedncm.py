@@ -49,7 +49,14 @@ class Sums:
     counts: Tensor  # (classes,)
     clipped: Tensor  # (), features beyond the range of the backbone; (0,) in float64
 
+    def with_classes(self, classes: int) -> "Sums":
+        """With room for the classes registered since."""
+        missing = classes - len(self.counts)
+        return replace(self, totals=pad(self.totals, (0, 0, 0, missing)), counts=pad(self.counts, (0, missing)))
+
     def __add__(self, other: "Sums") -> "Sums":
+        """Of the samples of both; the other one may know fewer classes."""
+        other = other.with_classes(len(self.counts))
         totals = self.totals + other.totals  # the first is of a type with room for all
         return Sums(totals, self.counts + other.counts, self.clipped + other.clipped)
 
@@ -59,6 +66,7 @@ class FedNCM:
 
     needs_frozen_backbone = True
     message_classes = (Samples,)  # held back
+    takes_late_replies = True
 
     def __init__(
         self,
@@ -86,13 +94,8 @@ class FedNCM:
 
     def learn(self, state: Sums, task: Task, clients: Clients) -> Iterator[Sums]:
         """One exchange, whatever the order in which clients answer."""
-        missing = task.seen - len(state.counts)
-        sums = replace(
-            state,
-            totals=pad(state.totals, (0, 0, 0, missing)),
-            counts=pad(state.counts, (0, missing)),
-        )
-        yield reduce(add, clients.map(self.summarise, task.seen), sums)
+        start = state.with_classes(task.seen)
+        yield reduce(add, clients.everyone.map(self.summarise, task.seen), start)
 
     def summarise(self, client: Client, classes: int) -> Sums:
         """At the client: the sum of features and the number of samples of every class."""

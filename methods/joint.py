@@ -94,7 +94,7 @@ class Joint:
 
     def learn(self, state: Pooled, task: Task, clients: Clients) -> Iterator[Pooled]:
         """Collect, then fit to everything."""
-        replies = sorted(clients.map(self.hand_over), key=itemgetter(0))  # so that SGD does not see who was faster
+        replies = sorted(clients.everyone.map(self.hand_over), key=itemgetter(0))  # SGD must not see who was faster
         samples = state.samples + tuple(held for _, held in replies if len(held))
         yield Pooled(samples, self.fitted(samples, task.seen))
 

@@ -464,14 +464,14 @@ class TARGET:
         """Make up samples of what was learned, average round after round, then ask for moments of features."""
         if len(state.weights["head.bias"]) and not task.yielded:
             made = self.synthesise(state)
-            clients.tell(self.keep, Lesson(state.weights, self.rehearsed(made, task)))
+            clients.everyone.tell(self.keep, Lesson(state.weights, self.rehearsed(made, task)))
             clients.note(recognised=self.recognised(state, made))
         for weights in self.averaging.learn(state.weights, task, clients, self.train):
             state = Global(weights, state.moments)
             yield state
         if self.makes_images or task.yielded > self.averaging.rounds:
             return
-        yield Global(state.weights, sum(clients.map(self.report), start=state.moments))
+        yield Global(state.weights, sum(clients.everyone.map(self.report), start=state.moments))
 
     def synthesise(self, state: Global) -> Samples:
         """At the server: samples of all classes seen so far."""

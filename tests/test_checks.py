@@ -2,6 +2,7 @@
 
 import os
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,9 @@ import torch
 from torch import Tensor, nn
 
 import fcl_bench.checks as contract
-from fcl_bench import ClassSums, Scores, check_method
+from fcl_bench import ClassSums, Scores, check_method, configured
 from fcl_bench.checks import Sandbox, rules, run_check
-from fcl_bench.checks.sandbox import little_stages
+from fcl_bench.checks.sandbox import SEED, little_stages
 from fcl_bench.checks.variants import checks_of, variants
 from fcl_bench.checks.variants import sandbox as sandbox_of
 from fcl_bench.decoding import MessageError
@@ -39,7 +40,7 @@ class NearestMean:
         missing = task.seen - len(state.counts)
         totals = torch.cat([state.totals, state.totals.new_zeros(missing, self.features)])
         counts = torch.cat([state.counts, state.counts.new_zeros(missing)])
-        for reply in clients.map(self.summarise, task.seen):
+        for reply in clients.everyone.map(self.summarise, task.seen):
             totals, counts = totals + reply.totals, counts + reply.counts
         yield Sums(totals, counts)
 
@@ -132,7 +133,7 @@ class Largest(NearestMean):
 
     def learn(self, state, task, clients):
         for after in super().learn(state, task, clients):
-            replies = [reply.totals for reply in clients.map(self.rounded, task.seen)]
+            replies = [reply.totals for reply in clients.everyone.map(self.rounded, task.seen)]
             yield Sums(after.totals, torch.stack(replies).amax(dim=(0, 2)).double())
 
     def summarise(self, client, classes):
@@ -163,7 +164,7 @@ class LastClientWins(NearestMean):
     """Takes the model of whoever answers last."""
 
     def learn(self, state, task, clients):
-        for reply in clients.map(self.summarise, task.seen):
+        for reply in clients.everyone.map(self.summarise, task.seen):
             last = reply
         yield last
 
@@ -172,9 +173,26 @@ class PlainMean(NearestMean):
     """Averages over clients, however much data they have, and calls that exact."""
 
     def learn(self, state, task, clients):
-        replies = list(clients.map(self.summarise, task.seen))
+        replies = list(clients.everyone.map(self.summarise, task.seen))
         means = [reply.totals / reply.counts.clamp(min=1)[:, None] for reply in replies]
         yield Sums(sum(means), torch.ones(task.seen, dtype=torch.float64))
+
+
+class AsksAFew(NearestMean):
+    """Once per task, but not everybody."""
+
+    def learn(self, state, task, clients):
+        return super().learn(state, task, SimpleNamespace(everyone=clients))
+
+
+class DividesByAnswers(NearestMean):
+    """Adds the mean of the answers in each task, of which there may be none."""
+
+    def learn(self, state, task, clients):
+        totals = torch.cat([state.totals, state.totals.new_zeros(task.seen - len(state.totals), self.features)])
+        replies = list(clients.everyone.map(self.summarise, task.seen))
+        mean = sum((reply.totals for reply in replies), start=torch.zeros_like(totals)) / len(replies)
+        yield Sums(totals + mean, torch.ones(task.seen, dtype=torch.float64))
 
 
 class ForgetsNothing(NearestMean):
@@ -343,6 +361,12 @@ BROKEN = [
     (Unseeded, rules.check_repeats_itself, "two runs with one seed differ: state.totals"),
     (LastClientWins, rules.check_order_of_clients_does_not_matter, "order in which clients answer changes the scores"),
     (PlainMean, rules.check_exact_methods_do_not_see_clients, "splitting a client in two changes the scores"),
+    (AsksAFew, rules.check_exact_methods_reach_every_client, "an exact method has not heard of all clients"),
+    (
+        DividesByAnswers,
+        rules.check_goes_on_whatever_clients_do,
+        "the state.totals is not finite with few answers",
+    ),
     (
         ForgetsNothing,
         rules.check_unlearning_is_as_never_having_learned,
@@ -417,6 +441,16 @@ def test_every_check_has_a_method_that_fails_it():
 
 def test_a_sound_method_passes_all_checks():
     check_method(NearestMean)
+
+
+def test_a_rough_federation_has_faults_of_every_kind():
+    accounts = Sandbox(configured("method=fedncm")).run(participation=rules.ROUGH).exchanges
+    assert accounts[0].asked > 0 == accounts[0].answered
+    assert min(each.asked for each in accounts) < 4
+    for name in ("lost", "late", "double"):
+        assert sum(getattr(each, name) for each in accounts) > 0, name
+    forgetting = [rules.ROUGH.forgetting(SEED, task, 4) for task in range(3)]
+    assert forgetting[2] & set(rules.ROUGH.there(SEED, 1, 4, 3).tolist())
 
 
 def test_a_method_may_be_made_by_a_lambda():

@@ -16,6 +16,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("message_classes", "privacy"),
     ("stream",),
     ("transport",),
+    ("faults",),
     ("data", "federation"),
     ("aggregate", "evidence", "head", "learning", "linalg", "method", "replay", "softmax"),
     ("held_back", "robust", "whole_numbers"),

@@ -20,6 +20,7 @@ class LeavesOneOut:
     """Every upload goes as it is, if no sample moves it by more than the method's ``sensitivity``."""
 
     adds_noise: ClassVar[bool] = False
+    sums_only: ClassVar[bool] = False
 
     def check(self, method: Any) -> None:
         """Every method with bounded sums will do."""

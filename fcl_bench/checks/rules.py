@@ -29,6 +29,17 @@ from fcl_bench.transport.processes import Processes
 from fcl_bench.transport.wire import Wire
 
 Check = Callable[[Sandbox], None]
+ROUGH = Participation(  # chosen so that the sandbox meets all of it, first of all an exchange that nobody answers
+    participation=0.7,
+    dropout=0.3,
+    lost=0.2,
+    late=0.4,
+    delay=1,
+    twice=0.3,
+    join_later=0.2,
+    away=0.3,
+    forget=0.2,
+)
 
 
 def check_builds_and_starts_with_a_message(sandbox: Sandbox) -> None:
@@ -100,13 +111,30 @@ def check_unlearning_is_as_never_having_learned(sandbox: Sandbox) -> None:
         _assert_close(expected.scores, scores, 1e-8, complaint)
 
 
+def check_exact_methods_reach_every_client(sandbox: Sandbox) -> None:
+    """For ``exact`` methods: the same scores where only half of the clients take part in a round."""
+    if facts(sandbox.method())["exact"]:
+        half = sandbox.run(participation=Participation(participation=0.5)).scores
+        complaint = "an exact method has not heard of all clients: what happens once per task is for clients.everyone"
+        _assert_close(sandbox.plain.scores, half, 1e-8, complaint)
+
+
 def check_survives_few_clients_and_little_data(sandbox: Sandbox) -> None:
-    """Clients with one sample or none, half of the clients absent, and clients that never answer."""
-    half = Participation(participation=0.5, dropout=0.3)
-    for outcome in (sandbox.starved, sandbox.run(participation=half)):
-        for path, leaf in leaves(outcome.state, "the state"):
-            finite = not torch.is_tensor(leaf) or leaf.isfinite().all()
-            assert finite, f"{path} is not finite with few clients or little data"
+    """Clients with one sample or none."""
+    _assert_finite(sandbox.starved.state, "little data")
+
+
+def check_goes_on_whatever_clients_do(sandbox: Sandbox) -> None:
+    """Clients that do not answer, nobody at all even; late and double answers; clients that come, go and forget.
+
+    The state is valid, and the same to the bit if the run is saved and loaded wherever the method can be resumed.
+    """
+    once = sandbox.run(participation=ROUGH)
+    _assert_finite(once.state, "few answers")
+    assert once.scores.isfinite().all(), "the classifier gives scores that are not finite with few answers"
+    within = getattr(sandbox.method(), "resumes_within_tasks", False)
+    again = sandbox.run(participation=ROUGH, interrupted="states" if within else "tasks")
+    _assert_equal(once.state, again.state, "two runs with the same faults differ, one of them saved and loaded")
 
 
 def check_classifier(sandbox: Sandbox) -> None:
@@ -215,8 +243,10 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_repeats_itself,
     check_order_of_clients_does_not_matter,
     check_exact_methods_do_not_see_clients,
+    check_exact_methods_reach_every_client,
     check_unlearning_is_as_never_having_learned,
     check_survives_few_clients_and_little_data,
+    check_goes_on_whatever_clients_do,
     check_classifier,
     check_classifiers_are_independent,
     check_continues_from_a_checkpoint,
@@ -303,6 +333,12 @@ def _samples_in(reply: Any, sandbox: Sandbox) -> int:
 def _scores(classifier: torch.nn.Module, sandbox: Sandbox) -> torch.Tensor:
     with torch.inference_mode():
         return classifier(sandbox.test)
+
+
+def _assert_finite(state: Any, situation: str) -> None:
+    for path, leaf in leaves(state, "the state"):
+        finite = not torch.is_tensor(leaf) or leaf.isfinite().all()
+        assert finite, f"{path} is not finite with {situation}"
 
 
 def _assert_equal(one: Any, other: Any, complaint: str) -> None:

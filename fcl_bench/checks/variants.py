@@ -16,6 +16,7 @@ from fcl_bench.checks.rules import (
     check_classifier,
     check_continues_from_a_checkpoint,
     check_exemplar_free_methods_tell_what_they_reveal,
+    check_goes_on_whatever_clients_do,
     check_import_has_no_side_effects,
     check_learns,
     check_repeats_itself,
@@ -46,6 +47,7 @@ FROZEN = ("frozen", "frozen_convolutions", "frozen_transformer")
 SHARED_SETTING = (  # what a setting of federated averaging, which is tested by itself, can break in a method
     check_runs_over_the_wire,
     check_survives_few_clients_and_little_data,
+    check_goes_on_whatever_clients_do,
     check_classifier,
 )
 IMPLIED = (  # by the rule over the wire, which compares two runs, and by the one within tasks, which stops between them

@@ -182,10 +182,17 @@ def _costs(result: Result) -> dict[str, str]:
     return {
         "uplink / downlink (MB)": " / ".join(both_ways),
         "exchanges": str(int(costs.get("exchanges", 0))),
+        **_faults(costs),
         "client / server time (s)": " / ".join(seconds),
         "stored at clients (MB)": _megabytes(costs.get("stored_bytes", 0)),
         "peak memory (MB)": f"{costs.get('peak_memory_mb', 0):.0f}",
     }
+
+
+def _faults(metrics: dict[str, Any]) -> dict[str, str]:
+    """One row, if there was any."""
+    counts = [metrics.get(name) or 0 for name in ("lost_answers", "late_answers", "double_answers")]
+    return {"answers lost / late / double": " / ".join(map(str, counts))} if any(counts) else {}
 
 
 def _megabytes(size: float) -> str:

@@ -17,6 +17,7 @@ GROUPS = (
     "backbone",
     "stream",
     "partition",
+    "federation",
     "budget",
     "local",
     "privacy",

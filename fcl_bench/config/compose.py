@@ -42,7 +42,7 @@ ROOT_SETTINGS: dict[str, Any] = {
 }
 META_GROUPS = ("protocol", "experiment")  # they set others
 GROUP_NODES = [group for group in GROUPS if group not in (*META_GROUPS, "method")]
-NODES = [*GROUP_NODES, "federation", "method"]  # the method last, as it refers to others
+NODES = [*GROUP_NODES, "method"]  # the method last, as it refers to others
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 HINTS = ("input_size", "lr")  # settings of a data set that other groups read through interpolation, not the target
 

@@ -22,6 +22,13 @@ ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
     "backbone.feature_range": None,
+    "federation.away": 0,
+    "federation.delay": 2,
+    "federation.forget": 0,
+    "federation.join_later": 0,
+    "federation.late": 0,
+    "federation.lost": 0,
+    "federation.twice": 0,
     "method.aggregation": "mean",  # of methods that average
     "method.arithmetic": "float64",  # of afcl, fedncm and joint
     "method.bits": None,  # of afcl, fedncm and joint

@@ -84,11 +84,12 @@ class FinishedRun:
                 f"In the run of {self.path} uploads have noise (privacy={self.config.privacy.name}): its answer is not "
                 "the exact one."
             )
-        who = self.config.federation
-        if who.participation < 1 or who.dropout > 0:
+        losses = build(self.config.federation).losses
+        if losses:
+            settings = ", ".join(f"federation.{name}={value:g}" for name, value in losses.items())
             raise ConfigError(
-                f"In the run of {self.path} some clients did not take part (federation.participation="
-                f"{who.participation:g}, federation.dropout={who.dropout:g}): its answer is not one on all samples."
+                f"In the run of {self.path} some clients did not take part ({settings}): its answer is not one on all "
+                "samples."
             )
 
 

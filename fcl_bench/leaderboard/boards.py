@@ -19,10 +19,12 @@ CERTIFIED = "certified"  # all runs of the row
 DIFFERS = "certificate_differs"  # for one run at least
 
 NETWORK = ("backbone.weights", "backbone.input_size")
+FAULTS = tuple(f"federation.{name}" for name in ("lost", "late", "twice", "join_later", "away", "forget"))
 USUAL_FEDERATION = {
     "federation.participation": 1,
     "federation.dropout": 0,
     "federation.arrival": "ordered",
+    **dict.fromkeys(FAULTS, 0),
 }
 
 

@@ -54,6 +54,9 @@ LATER = {  # not in records of earlier versions: columns of tables whose records
     "step_plasticity": Column("step plasticity (%)", shown=False),
     "macro_f1": Column("macro F1 (%)", shown=False),
     "calibration_error": Column("calibration error (%)", lower_is_better=True, shown=False),
+    "lost_answers": replace(_cost("lost answers", shown=False), decimals=0),
+    "late_answers": replace(_cost("late answers", shown=False), decimals=0),
+    "double_answers": replace(_cost("double answers", shown=False), decimals=0),
 }
 KNOWN = COLUMNS | LATER
 IN_VIEWS = (  # what a record says about the tests of tasks, in each view

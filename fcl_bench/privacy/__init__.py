@@ -44,6 +44,7 @@ class Privacy(Protocol):
     """One choice, at clients and at the server."""
 
     adds_noise: ClassVar[bool]  # so that no method is exact
+    sums_only: ClassVar[bool]  # the method is given one sum per exchange
 
     def check(self, method: Any) -> None:
         """Raise a :class:`fcl_bench.ConfigError` for a method whose replies cannot be treated in this way."""
@@ -70,6 +71,7 @@ class PlainUploads:
 
     name: str
     adds_noise: ClassVar[bool] = False
+    sums_only: ClassVar[bool] = False
 
     def check(self, method: Any) -> None:
         """Every method will do."""

@@ -35,6 +35,7 @@ class Gaussian:
     clip: Annotated[float, Finite]
     arithmetic: Literal["float64"]
     adds_noise: ClassVar[bool] = True
+    sums_only: ClassVar[bool] = False
 
     def check(self, method: Any) -> None:
         """See :class:`fcl_bench.privacy.Privacy`."""

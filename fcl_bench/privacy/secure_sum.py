@@ -63,6 +63,7 @@ class SecureSum:
     bits: Literal[32, 64] | None
     adds_noise: ClassVar[bool] = False
     message_classes: ClassVar[tuple[type, ...]] = (Neighbour,)
+    sums_only: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.neighbours % 2:

@@ -19,6 +19,7 @@ from fcl_bench.dataset import Dataset, limited
 from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation
 from fcl_bench.method import Method
+from fcl_bench.privacy import Privacy
 from fcl_bench.run.identity import content_files, content_identity
 from fcl_bench.seeds import derive, seeded
 from fcl_bench.stream import Stream, make_stream
@@ -105,7 +106,9 @@ def plan(config: DictConfig) -> Plan:
     """
     source: BackboneSource = build(config.backbone)
     method = build(config.method, source.stand_in())
-    build(config.privacy).check(method)
+    privacy: Privacy = build(config.privacy)
+    privacy.check(method)
+    build(config.federation).check(privacy)
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     for hint in HINTS:
         settings.pop(hint, None)

@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from fcl_bench.config.compose import HINTS, build, composed, parameters
+from fcl_bench.config.compose import HINTS, build, check, composed, parameters
 from fcl_bench.config.load import load
 from fcl_bench.config.run_id import run_id
 from fcl_bench.errors import ConfigError
@@ -93,6 +93,8 @@ SAME_RESULT = (
     "local.accelerator=cpu",
     "partition.alpha=0.10",
     "dataset.separation=4",
+    "federation=ideal",
+    "federation.lost=0",
 )
 OTHER_RESULT = (
     "seed=2",
@@ -106,6 +108,9 @@ OTHER_RESULT = (
     "partition=iid",
     "partition.alpha=0.2",
     "federation.dropout=0.5",
+    "federation=faulty",
+    "federation=late",
+    "federation=churn",
     "limit_train=100",
     "limit_test=50",
     "dataset.data_seed=1",
@@ -115,6 +120,13 @@ OTHER_RESULT = (
     "+backbone.width=16",
     "+backbone.augment=resized_crop_flip",
 )
+
+
+def test_a_value_in_place_of_a_group_is_refused() -> None:
+    config = composed("method=afcl")
+    config.federation = 3
+    with pytest.raises(ConfigError, match="Expected federation to be a group of settings, but got 3"):
+        check(config)
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,8 @@ def test_a_name_counts(node: str) -> None:
         ("method.liars", 1, 2),
         ("method.look_ahead", False, True),
         ("method.look_ahead_epochs", 100, 50),
+        ("federation.late", 0.0, 0.3),
+        ("federation.delay", 2, 1),
     ],
 )
 def test_a_new_setting_counts_where_it_changes_what_was_done_before(place: str, usual: Any, other: Any) -> None:

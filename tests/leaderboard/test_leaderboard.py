@@ -70,6 +70,7 @@ def test_other_settings_of_a_method_have_a_row_of_their_own_which_names_them() -
         ("stream.tasks", 10, (": tasks=3", ": tasks=10")),
         ("config.limit_train", 100, (": limit_train=100", ": limit_train=null")),
         ("config.federation.dropout", 0.5, (": federation.dropout=0", ": federation.dropout=0.5")),
+        ("config.federation.late", 0.3, ("", ": federation.late=0.3")),
         ("config.dataset.classes", 6, ("", ": dataset.classes=6")),
         ("backbone", "resnet18", None),
         ("dataset", "cifar10", None),
@@ -365,6 +366,18 @@ def test_different_seeds_are_told() -> None:
 def test_an_unusual_federation_is_told() -> None:
     (board,) = made(record(config__federation={"participation": 0.2, "dropout": 0.0}, config__backbone__weights="none"))
     assert board.stream == "tasks 3, clients 3, alpha 0.1, backbone.weights none, federation.participation 0.2"
+    (board,) = made(record(config__federation={"dropout": 0.0, "late": 0.3, "delay": 2, "away": 0.0}))
+    assert board.stream == "tasks 3, clients 3, alpha 0.1, federation.late 0.3"
+
+
+def test_lost_answers_of_records_that_did_not_count_them_are_not_known(tmp_path: Path) -> None:
+    write(tmp_path / "new", record("new", metrics__lost_answers=3, metrics__late_answers=0))
+    write(tmp_path / "old", record("old"))
+    told = command("leaderboard", str(tmp_path), "--columns", "lost_answers,late_answers")
+    assert (told.code, told.err) == (0, "")
+    found = {line.split()[0]: line.split()[-3:] for line in told.out.splitlines() if line.startswith(("new", "old"))}
+    assert found["new"][-2:] == ["3", "0"]
+    assert found["old"][-2:] == ["n/a", "n/a"]
 
 
 @pytest.mark.parametrize(

@@ -101,13 +101,14 @@ def test_losing_clients_without_data_changes_nothing(form):
     class WithoutIdle(AFCL):
         def learn(self, state, task, clients):
             def heard(function, *message):
-                for registration, reply in zip(task.registrations, clients.map(function, *message), strict=True):
+                replies = clients.everyone.map(function, *message)
+                for registration, reply in zip(task.registrations, replies, strict=True):
                     if registration.known or registration.new:
                         yield reply
                     else:
                         lost.append(registration.client)
 
-            return super().learn(state, task, SimpleNamespace(map=heard))
+            return super().learn(state, task, SimpleNamespace(everyone=SimpleNamespace(map=heard)))
 
     stream, state, method = learned(10, 0.05, clients=200, kind=WithoutIdle, form=form)
     assert len(lost) == (stream.sizes == 0).sum() > 0
