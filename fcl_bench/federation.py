@@ -12,10 +12,11 @@ from typing import Annotated, Any, Literal, TypeVar, overload
 
 import numpy as np
 import torch
-from pydantic import Field
+from pydantic import Field, PositiveFloat
 
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.door.gate import Door, Gate, OnBadReply
 from fcl_bench.privacy import PLAIN, REPLY, Participants, Privacy
 from fcl_bench.revealed import samples_revealed
 from fcl_bench.seeds import generator
@@ -38,6 +39,9 @@ class Participation:
     participation: Annotated[float, Field(gt=0, le=1)] = 1.0  # share of the clients asked
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0  # probability that an asked client never answers
     arrival: Literal["ordered", "shuffled"] = "ordered"
+    on_bad_reply: OnBadReply = "raise"  # what becomes of an answer that is not as declared, or of none
+    timeout: PositiveFloat | None = None  # seconds that a client may take for an answer
+    max_norm: PositiveFloat | None = None  # the largest Euclidean norm of all tensors of a reply together
 
     def draw(self, clients: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
         """The clients asked, and those of them that answer, in order of arrival."""
@@ -138,15 +142,20 @@ class Clients:
         """One step of an exchange; ``counts`` says how many clients have left each note."""
         federation = self._federation
         exchange.sent(message, len(asked))
-        call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step)
+        timeout = federation.participation.timeout
+        call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step, timeout)
+        gate = Gate(federation.door, federation.privacy, self._method, exchange, step, message, answering)
         for answer in federation.transport.map(call, answering):
+            federation.stored[answer.client] = answer.stored
+            if not gate.admits(answer):
+                continue
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
-            federation.stored[answer.client] = answer.stored
             if step == REPLY:
                 exchange.answered += 1
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
+        gate.close()
 
     def _revealed(self, reply: Any, clients: Sequence[int]) -> int | None:
         """How many samples of these clients can be read off what the server sees; None where it is not measured."""
@@ -181,6 +190,8 @@ class Federation:
 
     def __post_init__(self) -> None:
         self.stored: dict[int, int] = {}  # bytes that a client keeps
+        who = self.participation
+        self.door = Door(self.stream, who.on_bad_reply, who.max_norm, self.inputs)
         self._numbers = torch.from_numpy(self.stream.number[self.labels])
         self.transport.open(LocalSites(self.build, self.stream, self.inputs, self._numbers, self.privacy))
 

@@ -28,6 +28,7 @@ class Costs:
     wall_seconds: float = 0.0
     samples_revealed: int | None = None
     revealing_uploads: int | None = None
+    rejected_replies: int = 0  # answers of clients that the method was not given
 
     def __add__(self, other: "Costs") -> "Costs":
         names = [each.name for each in fields(self)]
@@ -125,6 +126,7 @@ class _Meter:
             wall_seconds=elapsed,
             samples_revealed=_sum(exchange.samples_revealed for exchange in exchanges),
             revealing_uploads=_sum(exchange.revealing_uploads for exchange in exchanges),
+            rejected_replies=sum(exchange.rejected_replies for exchange in exchanges),
         )
 
 

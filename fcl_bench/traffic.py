@@ -39,6 +39,8 @@ class Exchange:
     notes: dict[str, float] = field(default_factory=dict)  # diagnostics; of clients, their mean
     samples_revealed: int | None = None  # that the server can read off the replies; None is not measured
     revealing_uploads: int | None = None  # replies that reveal one or more
+    rejected_replies: int = 0  # answers that were not given to the method
+    rejected: dict[str, str] = field(default_factory=dict)  # why, by client
 
     def sent(self, message: Any, clients: int) -> None:
         """Enter what so many clients receive in a step."""
@@ -47,6 +49,12 @@ class Exchange:
     def received(self, reply: Any, seconds: float) -> None:
         """Enter what one client sends in a step."""
         self.uplink_bytes += size(reply, f"the reply of {self.function}")
+        self.client_seconds += seconds
+
+    def refused(self, client: int, reason: str, seconds: float) -> None:
+        """Enter an answer that the method is not given."""
+        self.rejected_replies += 1
+        self.rejected[str(client)] = reason
         self.client_seconds += seconds
 
     def revealed(self, samples: int | None) -> None:

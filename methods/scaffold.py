@@ -12,7 +12,7 @@ their rows of c and c_k begin at zero; the others stay. A client without data ta
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import torch
 from pydantic import PositiveFloat
@@ -25,6 +25,7 @@ from fcl_bench import (
     ConfigError,
     CrossEntropy,
     FederatedAveraging,
+    Like,
     Round,
     StateDict,
     Task,
@@ -56,7 +57,7 @@ class Reply:
     """A client's model, and by how much its own control variate changed."""
 
     update: Update
-    change: StateDict
+    change: Annotated[StateDict, Like("control", or_empty=True)]
 
 
 class Correct(torch.autograd.Function):

@@ -16,11 +16,16 @@ from fcl_bench.errors import ConfigError
 
 IRRELEVANT_GROUPS = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}
 IRRELEVANT_KEYS = {"data_dir", "download", "accelerator"}  # at any depth
-IRRELEVANT_PLACES = {"dataset.lr", "privacy.arithmetic"}  # hints: they count where they are taken, as method.lr
+IRRELEVANT_PLACES = {
+    *("dataset.lr", "privacy.arithmetic"),  # hints: they count where they are taken, as method.lr
+    "federation.on_bad_reply",  # whether a run goes on, not what its result is
+}
 ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
     "backbone.feature_range": None,
+    "federation.max_norm": None,
+    "federation.timeout": None,
     "method.arithmetic": "float64",  # of afcl, fedncm and joint
     "method.bits": None,  # of afcl, fedncm and joint
     "method.distil": "known",  # of fedlwf

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from fcl_bench.message import decode, encode
-from fcl_bench.transport import Answer, Call, Memories, Site
+from fcl_bench.transport import Answer, Call, Failed, Memories, Site
 
 
 class Wire:
@@ -24,7 +24,7 @@ class Wire:
                 site.restore({client: decode(self._kept[client])})
             answer = site.answer(replace(call, message=decode(sent)), client)
             self._kept[client] = encode(site.memories().get(client, {}))
-            yield replace(answer, reply=decode(encode(answer.reply)))
+            yield over_the_wire(answer)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
@@ -37,3 +37,11 @@ class Wire:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def over_the_wire(answer: Answer) -> Answer:
+    """The same, with a reply that was bytes; one that cannot travel stays behind."""
+    try:
+        return replace(answer, reply=decode(encode(answer.reply)))
+    except TypeError as error:
+        return replace(answer, reply=None, failed=Failed(str(error).rstrip(".")))
