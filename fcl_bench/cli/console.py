@@ -178,7 +178,9 @@ def _costs(result: Result) -> dict[str, str]:
     traffic = result["traffic"]
     seconds = result["seconds"]
     metrics = result["metrics"]
+    rejected = metrics.get("rejected_replies")  # records of earlier versions do not know
     return {
+        **({"replies that were dropped": str(int(rejected))} if rejected else {}),
         "uplink / downlink (MB)": f"{_megabytes(traffic['uplink_bytes'])} / {_megabytes(traffic['downlink_bytes'])}",
         "exchanges": str(int(traffic["exchanges"])),
         "client / server time (s)": f"{seconds['client']:.2f} / {seconds['server']:.2f}",

@@ -99,14 +99,16 @@ class Like:
         if set(value) != set(names):
             return f"has other names than those sent: {_difference(set(value), set(names))}"
         for name in names:
-            found = self._of_one(value[name], sent[name], facts)
+            found = self._of_one(name, value[name], sent[name], facts)
             if found:
                 return f"has a tensor '{name}' that {found}"
         return None
 
-    def _of_one(self, value: Tensor, sent: Tensor, facts: Facts) -> str | None:
+    def _of_one(self, name: str, value: Tensor, sent: Tensor, facts: Facts) -> str | None:
         if value.dtype != sent.dtype:
             return f"has the type {value.dtype}, expected {sent.dtype}"
+        if name.endswith("running_var") and (value < 0).any():
+            return "has a negative variance"
         shape: tuple[Size, ...] = tuple(sent.shape)
         if self.rows:
             shape = (self.rows, *shape[1:])

@@ -25,6 +25,8 @@ class Range:
 
     def complaint(self, value: Any, facts: Facts) -> str | None:
         """What is wrong."""
+        if isinstance(value, Tensor) and value.numel() == 0:
+            return None
         low, high = ends(value)
         if self.at_least is not None and low < facts.number(self.at_least):
             return f"has the number {low:g}, expected at least {facts.number(self.at_least):g}"
