@@ -145,17 +145,13 @@ class Clients:
         timeout = federation.participation.timeout
         call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step, timeout)
         gate = Gate(federation.door, federation.privacy, self._method, exchange, step, message, answering)
-        for answer in federation.transport.map(call, answering):
-            federation.stored[answer.client] = answer.stored
-            if not gate.admits(answer):
-                continue
+        for answer in gate.admitted(federation.transport.map(call, answering), federation.stored):
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
             if step == REPLY:
                 exchange.answered += 1
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
-        gate.close()
 
     def _revealed(self, reply: Any, clients: Sequence[int]) -> int | None:
         """How many samples of these clients can be read off what the server sees; None where it is not measured."""

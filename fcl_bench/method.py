@@ -3,8 +3,8 @@
 A method may do one remote thing only: ask the clients to run one of its functions on a message. A complete one::
 
     @dataclass(frozen=True)
-    class Sums:                                    # the state; also what a client replies
-        totals: Tensor                             # (classes, features)
+    class Sums:                                    # the state; also what a client replies, and what is checked of it
+        totals: Annotated[Tensor, Shape("classes", "features"), Kind(torch.float64), ByClass()]
 
     class NearestMean:
         exact = exemplar_free = needs_frozen_backbone = True

@@ -211,7 +211,12 @@ def check_broken_replies_are_kept_out(sandbox: Sandbox) -> None:
             if said_to(method, call, lie.reply, sandbox.stream, LIAR, sandbox.train) is None:
                 let_in.add((lie.kind, lie.address))
     liars = Hostile(InProcess(), _Liar(sandbox, let_in))
-    outcome = sandbox.run(transport=liars, participation=Participation(on_bad_reply="drop"))
+    try:
+        outcome = sandbox.run(transport=liars, participation=Participation(on_bad_reply="drop"))
+    except Exception as error:
+        raise AssertionError(
+            f"a client that lies ends the run with {error!r}: declare what replies are, see docs/replies.md"
+        ) from error
     for path, leaf in leaves(outcome.state, "the state"):
         assert not torch.is_tensor(leaf) or leaf.isfinite().all(), f"{path} is not finite where a client lies"
     assert outcome.scores.shape == run.scores.shape, "the classifier has another shape where a client lies"

@@ -105,7 +105,7 @@ class Like:
         return None
 
     def _of_one(self, name: str, value: Tensor, sent: Tensor, facts: Facts) -> str | None:
-        if value.dtype != sent.dtype:
+        if value.dtype != sent.dtype and not facts.masked:
             return f"has the type {value.dtype}, expected {sent.dtype}"
         if name.endswith("running_var") and (value < 0).any():
             return "has a negative variance"

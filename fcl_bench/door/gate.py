@@ -2,7 +2,7 @@
 
 import traceback
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -67,6 +67,19 @@ class Gate:
         self.errors: list[Exception] = []
         self.reasons: list[str] = []
         self.late: list[int] = []  # clients that took too long
+
+    def admitted(self, answers: Iterator[Answer], stored: dict[int, int]) -> Iterator[Answer]:
+        """The answers that the method shall be given; ``stored`` learns how many bytes each client keeps."""
+        try:
+            for answer in answers:
+                if answer.client in self.missing:
+                    stored[answer.client] = answer.stored
+                if self.admits(answer):
+                    yield answer
+            self.close()
+        finally:
+            if isinstance(answers, Generator):
+                answers.close()  # now: it may have processes to end
 
     def admits(self, answer: Answer) -> bool:
         """Whether the method shall be given this answer; if not, it is told and counted why."""

@@ -18,6 +18,7 @@ from pydantic import PositiveInt
 from fcl_bench.errors import UserError
 from fcl_bench.message import decode, encode
 from fcl_bench.new_processes import quick_context
+from fcl_bench.traffic import size
 from fcl_bench.transport import Answer, Call, Failed, Memories, Site
 from fcl_bench.transport.worker import Failure, Reply, serve
 
@@ -65,7 +66,7 @@ class Processes:
                 worker = self._home(client)
                 if call.timeout and not worker.pipe.poll(2 * call.timeout + GRACE):
                     self._ask(self._replaced(worker), bare, message, clients[place + 1 :])
-                    yield _out_of_time(client, call.timeout)
+                    yield self._out_of_time(client, call.timeout)
                     continue
                 reply: Reply = worker.receive(f"while client {client} was at {call.function}")
                 if reply.memory is not None:
@@ -130,6 +131,12 @@ class Processes:
         new.receive("while it took over memories")
         return new
 
+    def _out_of_time(self, client: int, timeout: float) -> Answer:
+        """Of a client whose process has been replaced."""
+        reason = f"it took much longer than federation.timeout={timeout:g} seconds, and its process was replaced"
+        stored = size(decode(self._copies[client])) if client in self._copies else 0
+        return Answer(client, None, timeout, stored, {}, Failed(reason, late=True))
+
     def _home(self, client: int) -> "Worker":
         return self._workers[client % len(self._workers)]
 
@@ -181,12 +188,6 @@ class Worker:
             f"A process of transport=processes ended {when} (exit code {self.process.exitcode}). The same command goes "
             "on from the last checkpoint; if memory ran out, with a smaller transport.workers."
         )
-
-
-def _out_of_time(client: int, timeout: float) -> Answer:
-    """Of a client whose process has been replaced; how much it keeps is not known anew."""
-    reason = f"it took much longer than federation.timeout={timeout:g} seconds, and its process was replaced"
-    return Answer(client, None, timeout, 0, {}, Failed(reason, late=True))
 
 
 def usable_cores() -> int:
