@@ -15,6 +15,7 @@ from fcl_bench.traffic import Exchange
 from fcl_bench.transport import Answer
 
 OnBadReply = Literal["drop", "stop", "raise"]
+LONGEST = 300  # letters of a reason
 MOST_WARNINGS = 20  # in a run; all reasons stand in its log of exchanges
 
 
@@ -135,6 +136,7 @@ class Gate:
 
     def _drop(self, answer: Answer, reason: str) -> None:
         exchange = self.exchange
+        reason = readable(reason)
         error = answer.failed.error if answer.failed else None
         policy = self.door.on_bad_reply
         if policy == "raise" and error is not None:
@@ -150,3 +152,14 @@ class Gate:
         self.reasons.append(reason)
         exchange.refused(answer.client, reason, answer.seconds)
         self.door.warn(f"The {what} was dropped: {reason}.")
+
+
+def readable(text: str) -> str:
+    r"""In one line, not too long, and without characters that a terminal would obey: clients choose some of the words.
+
+    >>> readable("one\ntwo \x1b[31m")
+    'one two ?[31m'
+    """
+    line = " ".join(text.split())
+    plain = "".join(letter if letter.isprintable() else "?" for letter in line)
+    return plain if len(plain) <= LONGEST else f"{plain[:LONGEST]} ..."

@@ -121,9 +121,7 @@ def _option(options: tuple[Any, ...], value: Any, path: str) -> Any:
     for option in options:
         bare = get_args(option)[0] if get_origin(option) is Annotated else option
         kind = get_origin(bare) or bare
-        if kind is Any or (isinstance(kind, type) and type(value) is kind) or (kind is None and value is None):
-            return option
-        if kind is Tensor and isinstance(value, Tensor):
+        if kind is Any or _is_of(kind, value) or (is_dataclass(kind) and type(value) is kind):
             return option
     names = " or ".join(_name(option) for option in options)
     raise Misfit(f"{path} is {_kind(value)}, expected {names}")
@@ -169,14 +167,16 @@ def _undeclared(value: Any, path: str) -> Iterator[Part]:
 
 
 def _check_type(annotation: Any, value: Any, path: str) -> None:
-    if annotation is Tensor:
-        fits = isinstance(value, Tensor)
-    elif annotation is float:
-        fits = type(value) in (float, int)
-    else:
-        fits = type(value) is (annotation or NoneType)
-    if not fits:
+    if not _is_of(annotation, value):
         raise Misfit(f"{path} is {_kind(value)}, expected {_name(annotation)}")
+
+
+def _is_of(kind: Any, value: Any) -> bool:
+    """Whether a value is of a type; a whole number is also one of the others, but yes and no are no numbers."""
+    if isinstance(value, bool):
+        return kind is bool
+    kinds = (float, int) if kind is float else kind or NoneType
+    return isinstance(kinds, (type, tuple)) and isinstance(value, kinds)
 
 
 def _check_numbers(part: Part, facts: Facts) -> None:

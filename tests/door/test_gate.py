@@ -72,6 +72,9 @@ class Probe:
     def wrong_setting(self, client):
         raise UserError("Expected another setting.")
 
+    def shout(self, client):
+        raise ValueError("\x1b[31m" + "loud\n" * 1000)
+
     def hang(self, client):
         end = time.monotonic() + 60
         while time.monotonic() < end:
@@ -114,6 +117,13 @@ def test_a_bad_reply_is_dropped_named_and_counted_and_the_others_are_given(
     assert exchange.rejected == {"1": reason}
     assert exchange.uplink_bytes == 3 * 16
     assert said == [f"The reply of client 1 to vote in task 1 was dropped: {reason}."]
+
+
+def test_what_a_client_says_is_shown_in_one_short_line_without_control_characters() -> None:
+    _, (exchange,), _, (said,) = asked("shout")
+    assert exchange.rejected["1"].startswith("it has raised ValueError: ?[31mloud loud")
+    assert len(said) < 400
+    assert said.isprintable()
 
 
 def test_memory_that_runs_out_at_one_client_is_its_own_failure() -> None:

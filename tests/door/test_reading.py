@@ -90,6 +90,8 @@ ints = torch.tensor
         (tuple[int, str], (1, "a"), (1,), "has 1 entries, expected 2"),
         (tuple[int, ...], (1, 2, 3), (1, "a"), r"\[1\] is a str, expected int"),
         (dict[str, int], {"a": 1}, {1: 1}, "has the key 1, expected str"),
+        (float | None, 3, True, "is a bool, expected float or None"),
+        (float, np.float64(2), "2", "is a str, expected float"),
         (int | None, None, "a", "is a str, expected int or None"),
         (Any, ({"a": torch.zeros(1)}, None), [1], "Expected the reply to be a tensor"),
         (Any, 1, torch.tensor(math.nan), "not finite"),
