@@ -3,7 +3,7 @@
     python -m benchmarks.hostile_replies [--replies 10000] [--seed 1] [--method NAME ...]
 
 The clients of a tiny stream answer once. Then the server's part of a task is done again and again with their answers,
-of which one is changed: it may be refused with a reason, and then the state must be that of a task in which the client
+of which one is changed. It may be refused with a reason, and then all states must be those of a task where that client
 never answered. It may be let in and have no effect. It may be let in because it is well-formed: a wrong value within
 what is declared, as a client that lies could have computed it. What must not be: an error that ends the run, a state
 that is not finite, and a malformed reply that is let in and changes the state.
@@ -29,13 +29,13 @@ from fcl_bench.checks.variants import Words, frozen_track, sandbox, variants
 from fcl_bench.config.catalogue import catalogue
 from fcl_bench.errors import UserError
 from fcl_bench.federation import Federation, Participation
-from fcl_bench.learning import Progress, beginning
+from fcl_bench.learning import Progress, beginning, learn
 from fcl_bench.message import tensors_in
 from fcl_bench.method import facts
 from fcl_bench.transport import Answer, Call, Memories, Site
 from fcl_bench.transport.in_process import InProcess
 
-Place = tuple[int, int, int]  # task, exchange, client
+Place = tuple[int, str, int, int]  # task, function, how often it was asked for before in the task, client
 OUTCOMES = ("rejected", "without effect", "well-formed", "silently changed", "ends the run")
 BAD = OUTCOMES[3:]
 AT_ONCE = 12  # changes of one reply that are tried
@@ -48,7 +48,7 @@ class Replay:
     inner: InProcess = field(default_factory=InProcess)
     recording: bool = True
     answers: dict[Place, Answer] = field(default_factory=dict)
-    functions: dict[Place, str] = field(default_factory=dict)
+    asked: Counter[tuple[int, str]] = field(default_factory=Counter)
     missing: Place | None = None
     lie: tuple[Place, Any] | None = None
 
@@ -56,16 +56,16 @@ class Replay:
         self.inner.open(site)
 
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
+        turn = self.asked[call.task, call.function]
+        self.asked[call.task, call.function] += 1
         if self.recording:
             for answer in self.inner.map(call, clients):
-                place = (call.task, call.exchange, answer.client)
-                self.answers[place] = answer
-                self.functions[place] = call.function
+                self.answers[call.task, call.function, turn, answer.client] = answer
                 yield answer
             return
         for client in clients:
-            place = (call.task, call.exchange, client)
-            answer = self.answers[place]
+            place = (call.task, call.function, turn, client)
+            answer = self.answers.get(place) or self.answers[call.task, call.function, 0, client]
             if self.lie and self.lie[0] == place:
                 yield Answer(client, self.lie[1], answer.seconds, answer.stored, {})
             elif place != self.missing:
@@ -104,15 +104,22 @@ class Case:
     def count(self, exchange: Any) -> None:
         self.rejected += exchange.rejected_replies
 
-    def state(self, task: int) -> Any:
+    def states(self, task: int) -> tuple[Any, ...]:
+        """All that are handed out in a task."""
         self.rejected = 0
-        return learn_one_task(self.method, self.federation, self.starts[task]).state
+        self.transport.asked.clear()
+        found = []
+        for progress in learn(self.method, self.federation, self.starts[task]):
+            if progress.between_tasks:
+                break
+            found.append(progress.state)
+        return tuple(found)
 
     def without(self, task: int, place: Place | None) -> bytes | None:
-        """The state after a task in which one answer never came, or all did."""
+        """The states of a task in which one answer never came, or all did."""
         if (task, place) not in self.expected:
             self.transport.missing = place
-            self.expected[task, place] = content(self.state(task))
+            self.expected[task, place] = content(self.states(task))
             self.transport.missing = None
         return self.expected[task, place]
 
@@ -122,16 +129,16 @@ class Case:
         absent = self.without(place[0], place)
         self.transport.lie = (place, mutation.reply)
         try:
-            state = self.state(place[0])
+            states = self.states(place[0])
         except UserError as error:
             return f"ends the run: {error}"
         except Exception as error:
             return f"ends the run: {error!r}"
         finally:
             self.transport.lie = None
-        if not all(tensor.isfinite().all() for _, tensor in tensors_in(state)):
+        if not all(tensor.isfinite().all() for _, tensor in tensors_in(states)):
             return "silently changed"
-        found = content(state)
+        found = content(states)
         if self.rejected:
             return "rejected" if found == absent else "silently changed"
         if found in (honest, absent):
@@ -153,17 +160,16 @@ def cases(names: Sequence[str]) -> Iterator[tuple[Words, str]]:
 def tried(case: Case, replies: int, draw: random.Random) -> Counter[str]:
     """So many changed replies, of all functions alike."""
     places: dict[str, list[Place]] = {}
-    for place, function in case.transport.functions.items():
-        places.setdefault(function, []).append(place)
+    for place in case.transport.answers:
+        places.setdefault(place[1], []).append(place)
     found: Counter[str] = Counter()
     while found.total() < replies:
         place = draw.choice(places[draw.choice(sorted(places))])
-        every = list(lies(case.transport.answers[place].reply, case.stream, place[0], place[2]))
+        every = list(lies(case.transport.answers[place].reply, case.stream, place[0], place[3]))
         for mutation in draw.sample(every, min(AT_ONCE, len(every), replies - found.total())):
             outcome = case.outcome(place, mutation)
             if outcome.startswith(BAD):
-                function = case.transport.functions[place]
-                print(f"  {function} {place}: {mutation.kind} at {mutation.address}: {outcome}", flush=True)
+                print(f"  {place}: {mutation.kind} at {mutation.address}: {outcome}", flush=True)
             found[outcome.partition(":")[0]] += 1
     return found
 

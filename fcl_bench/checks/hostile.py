@@ -44,7 +44,7 @@ class Hostile:
 def lies(reply: Any, stream: Stream, task: int, client: int) -> Iterator[Mutation]:
     """Every reply that a client might give in place of its honest one, if it is another one."""
     honest = content(reply)
-    for mutation in mutations(reply, foreign_class(stream, task, client)):
+    for mutation in mutations(reply, foreign_class(stream, task, client), stream.tasks[task].seen):
         if content(mutation.reply) != honest:
             yield mutation
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -24,11 +25,14 @@ class Mutation:
     malformed: bool
 
 
-def mutations(reply: Any, foreign: int | None) -> Iterator[Mutation]:
-    """All of them; ``foreign`` is the number of a class that the client has never had, if there is one."""
+def mutations(reply: Any, foreign: int | None, seen: int) -> Iterator[Mutation]:
+    """All of them, where ``seen`` classes are registered; ``foreign`` is one that the client has never had, if any."""
     for address, part in parts(reply):
+        by_class = isinstance(part, Tensor) and part.dim() > 0 and len(part) == seen
         for kind, make, malformed in _changes(address, part, foreign):
             yield Mutation(kind, address, changed(reply, address, make(part)), malformed)
+        if by_class and foreign is not None and address and address[-1] in BY_CLASS:
+            yield Mutation("a row of a foreign class", address, changed(reply, address, _with_row(part, foreign)), True)
 
 
 def parts(message: Any, address: Address = ()) -> Iterator[tuple[Address, Any]]:
@@ -121,7 +125,7 @@ def _of_tensor(name: str, part: Tensor, foreign: int | None) -> Iterator[Change]
     yield "sparse", lambda value: value.float().to_sparse(), True
     for dtype in (torch.float64, torch.float32, torch.float16, torch.int32, torch.bool):
         if not _harmless(part.dtype, dtype):
-            yield f"as {dtype}", lambda value, dtype=dtype: value.to(dtype), True
+            yield f"as {dtype}", partial(Tensor.to, dtype=dtype), True
     if part.dim() > 0:
         yield "a row more", lambda value: torch.cat([value, value.new_ones(1, *value.shape[1:])]), True
     if part.dim() > 1:
@@ -144,7 +148,7 @@ def _of_tensor(name: str, part: Tensor, foreign: int | None) -> Iterator[Change]
 def _of_content(name: str, part: Tensor, foreign: int | None) -> Iterator[Change]:
     if part.is_floating_point():
         for word, number in (("no number", torch.nan), ("infinite", torch.inf), ("minus infinite", -torch.inf)):
-            yield f"{word} in it", lambda value, number=number: _with_first(value, number), True
+            yield f"{word} in it", partial(_with_first, number=number), True
         yield "huge", lambda value: torch.full_like(value, torch.finfo(value.dtype).max), True
     elif part.dtype in (torch.int32, torch.int64):
         bounded = part.dtype == torch.int64 or name != "gram"  # a matrix of equal numbers is one of sums of squares
@@ -157,8 +161,6 @@ def _of_content(name: str, part: Tensor, foreign: int | None) -> Iterator[Change
         yield "a negative class", lambda value: _with_first(value, -1), True
         if foreign is not None:
             yield "the class of another client", lambda value: _with_first(value, foreign), True
-    if name in BY_CLASS and foreign is not None and foreign < len(part):
-        yield "a row of a foreign class", lambda value: _with_row(value, foreign), True
     if name == "gram":
         yield "a negative square", lambda value: _with_first(value, -1), True
         yield "not semi-definite", _indefinite, True

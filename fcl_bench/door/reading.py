@@ -5,7 +5,7 @@ field; rules are those of :mod:`fcl_bench.door.form` and :mod:`fcl_bench.door.va
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -88,7 +88,7 @@ def _declared_reply(function: Callable[..., Any]) -> Any:
 
 
 @cache
-def _hints(annotated: Any) -> dict[str, Any]:
+def _hints(annotated: Hashable) -> dict[str, Any]:
     try:
         return get_type_hints(annotated, include_extras=True)
     except (NameError, TypeError, AttributeError):  # names that exist for type checkers only
@@ -152,7 +152,7 @@ def _in_dataclass(kind: type, value: Any, path: str) -> Iterator[Part]:
     if type(value) is not kind:
         raise Misfit(f"{path} is {_kind(value)}, expected {kind.__name__}")
     hints = _hints(kind)
-    for field in fields(kind):  # type: ignore[arg-type]
+    for field in fields(value):
         place = field.name if path == "the reply" else f"{path}.{field.name}"
         yield from _parts(hints.get(field.name, Any), getattr(value, field.name), place)
 

@@ -16,10 +16,10 @@ def counts(line: str) -> dict[str, int]:
 
 
 def test_changed_replies_are_refused_or_do_no_harm(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--replies", "300", "--method", "afcl", "fedncm", "scaffold", "fedicarl", "joint"]) == 0
+    assert main(["--replies", "150", "--method", "afcl", "fedncm", "scaffold"]) == 0
     *_, last = capsys.readouterr().out.splitlines()
     found = counts(last)
-    assert found["rejected"] > 100
+    assert found["rejected"] > 75
     assert found["well-formed"] > 0
     assert (found["silently changed"], found["ends the run"]) == (0, 0)
 
@@ -28,15 +28,16 @@ def test_changed_replies_are_refused_or_do_no_harm(capsys: pytest.CaptureFixture
 def test_without_a_door_it_finds_what_there_is_to_find(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Gate, "admits", lambda gate, answer: True)
     case = Case(sandbox((f"method={method}",), "frozen"))
-    place = (1, 0, 2)
-    every = list(lies(case.transport.answers[place].reply, case.stream, 1, 2))
+    client = int(case.stream.sizes[1].argmax())
+    (place, *_) = (place for place in case.transport.answers if place[0] == 1 and place[3] == client)
+    every = list(lies(case.transport.answers[place].reply, case.stream, 1, client))
     outcomes = {case.outcome(place, mutation).partition(":")[0] for mutation in every}
     assert {"silently changed", "ends the run", "well-formed"} <= outcomes
 
 
 def test_a_mutation_is_another_reply_in_one_place() -> None:
     reply = (1, {"w": torch.eye(2)}, None)
-    found = list(mutations(reply, foreign=None))
+    found = list(mutations(reply, foreign=None, seen=0))
     assert {len(mutation.address) for mutation in found} == {0, 1, 2}
     cut = next(each for each in found if each.kind == "cut")
     assert (cut.address, cut.reply) == ((), reply[:2])
