@@ -148,11 +148,11 @@ def _in_dict(annotations: tuple[Any, ...], value: Any, path: str, rules: tuple[A
     yield Part(path, value, rules)
 
 
-def _in_dataclass(kind: type, value: Any, path: str) -> Iterator[Part]:
+def _in_dataclass(kind: Any, value: Any, path: str) -> Iterator[Part]:
     if type(value) is not kind:
         raise Misfit(f"{path} is {_kind(value)}, expected {kind.__name__}")
     hints = _hints(kind)
-    for field in fields(value):
+    for field in fields(kind):
         place = field.name if path == "the reply" else f"{path}.{field.name}"
         yield from _parts(hints.get(field.name, Any), getattr(value, field.name), place)
 
