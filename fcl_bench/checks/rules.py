@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fcl_bench.checks.hostile import Hostile, lies, said_to
+from fcl_bench.checks.hostile import Hostile, foreign_class, lies, said_to
 from fcl_bench.checks.leaves_one_out import LeavesOneOut
-from fcl_bench.checks.mutations import Address
+from fcl_bench.checks.mutations import Address, mutations
 from fcl_bench.checks.sandbox import CLASSES, TASKS, Sandbox, SandboxRun
 from fcl_bench.config.catalogue import catalogue, config_file
 from fcl_bench.federation import Participation
@@ -205,7 +205,7 @@ def check_broken_replies_are_kept_out(sandbox: Sandbox) -> None:
     run = sandbox.plain
     method = sandbox.method()
     let_in: set[tuple[str, Address]] = set()
-    for call, reply in _first_replies_of(run, LIAR):
+    for call, reply in _last_replies_of(run, LIAR):
         assert said_to(method, call, reply, sandbox.stream, LIAR, sandbox.train) is None
         for lie in lies(reply, sandbox.stream, call.task, LIAR):
             if said_to(method, call, lie.reply, sandbox.stream, LIAR, sandbox.train) is None:
@@ -333,19 +333,17 @@ class _Liar:
             return "nonsense"
         if answer.client != LIAR:
             return answer.reply
-        every = list(lies(answer.reply, self.sandbox.stream, call.task, LIAR))
-        chosen = [lie for lie in every if (lie.kind, lie.address) in self.let_in] or every
+        stream = self.sandbox.stream
+        every = mutations(answer.reply, foreign_class(stream, call.task, LIAR), stream.tasks[call.task].seen)
+        chosen = [lie for lie in every if not self.let_in or (lie.kind, lie.address) in self.let_in]
         self.turn += 1
-        return chosen[self.turn % len(chosen)].reply
+        return chosen[self.turn % len(chosen)].reply if chosen else answer.reply
 
 
-def _first_replies_of(run: SandboxRun, client: int) -> Iterator[tuple[Call, Any]]:
-    """To each function that was asked for in a task, the first reply of a client."""
-    seen = set()
-    for call, replies in zip(run.calls, run.replies, strict=True):
-        if (call.task, call.function) not in seen:
-            seen.add((call.task, call.function))
-            yield call, replies[client]
+def _last_replies_of(run: SandboxRun, client: int) -> Iterator[tuple[Call, Any]]:
+    """To each function that was asked for, the last reply of a client."""
+    last = {call.function: (call, replies[client]) for call, replies in zip(run.calls, run.replies, strict=True)}
+    yield from last.values()
 
 
 @cache

@@ -149,12 +149,12 @@ def _in_dict(annotations: tuple[Any, ...], value: Any, path: str, rules: tuple[A
 
 
 def _in_dataclass(kind: Any, value: Any, path: str) -> Iterator[Part]:
-    if type(value) is not kind:
+    if _class_of(value) != kind:
         raise Misfit(f"{path} is {_kind(value)}, expected {kind.__name__}")
     hints = _hints(kind)
-    for field in fields(kind):
-        place = field.name if path == "the reply" else f"{path}.{field.name}"
-        yield from _parts(hints.get(field.name, Any), getattr(value, field.name), place)
+    for name in [each.name for each in fields(kind)]:
+        place = name if path == "the reply" else f"{path}.{name}"
+        yield from _parts(hints.get(name, Any), getattr(value, name), place)
 
 
 def _undeclared(value: Any, path: str) -> Iterator[Part]:
@@ -215,6 +215,10 @@ def _check_rules(part: Part, stage: Any, facts: Facts) -> None:
             found = rule.complaint(part.value, facts)
             if found:
                 raise Misfit(f"{part.path} {found}")
+
+
+def _class_of(value: Any) -> Any:
+    return type(value)
 
 
 def _kind(value: Any) -> str:
