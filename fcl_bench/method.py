@@ -33,6 +33,9 @@ A method may do one remote thing only: ask the clients to run one of its functio
         def class_sums(self, reply: Sums) -> ClassSums:                 # what the server can read off a reply
             return ClassSums(reply.totals, resolution=1e-12, normalised=True)
 
+Replies are compared with what a client function's annotation declares (:mod:`fcl_bench.door`) before ``learn`` gets
+them; one that does not fit is dropped, and the other replies of the exchange are given.
+
 With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
 """
 
