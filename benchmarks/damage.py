@@ -23,9 +23,9 @@ import torch
 
 from benchmarks import damaged_folders
 from benchmarks.compared import differences
+from benchmarks.damaged_encodings import damaged, flipped, forged
 from benchmarks.killed import live
 from benchmarks.kills import run_folder
-from benchmarks.damaged_encodings import damaged, flipped, forged
 from fcl_bench import Reservoir, Samples, Update
 from fcl_bench.__main__ import main as command
 from fcl_bench.decoding import MessageError, decode

@@ -14,6 +14,21 @@ if TYPE_CHECKING:
     from fcl_bench.backbone import Backbone
     from fcl_bench.checks import check_method, configured
     from fcl_bench.client_data import ClientData
+    from fcl_bench.door import (
+        ByClass,
+        Each,
+        Equal,
+        Gram,
+        Kind,
+        Labels,
+        Like,
+        LikeOwn,
+        Range,
+        Shape,
+        Total,
+        Triangle,
+        Within,
+    )
     from fcl_bench.errors import ConfigError, UserError
     from fcl_bench.evidence import Evidence
     from fcl_bench.federation import Client, Clients
@@ -46,6 +61,21 @@ _NAMES = {
     "backbone": ("Backbone",),
     "checks": ("check_method", "configured"),
     "client_data": ("ClientData",),
+    "door": (
+        "ByClass",
+        "Each",
+        "Equal",
+        "Gram",
+        "Kind",
+        "Labels",
+        "Like",
+        "LikeOwn",
+        "Range",
+        "Shape",
+        "Total",
+        "Triangle",
+        "Within",
+    ),
     "errors": ("ConfigError", "UserError"),
     "evidence": ("Evidence",),
     "federation": ("Client", "Clients"),

@@ -2,9 +2,11 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import torch
 
+from fcl_bench.door import Like, Range
 from fcl_bench.message import StateDict
 from fcl_bench.threads import threads_for
 
@@ -13,8 +15,8 @@ from fcl_bench.threads import threads_for
 class Update:
     """What a client of federated averaging sends back."""
 
-    weights: StateDict
-    samples: int  # the weight of this client in the mean
+    weights: Annotated[StateDict, Like("weights")]
+    samples: Annotated[int, Range(0, "samples")]  # the weight of this client in the mean
 
     def counted_once(self) -> "Update":
         """With the same weight for every client; still none for a client without samples."""

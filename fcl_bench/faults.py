@@ -25,8 +25,9 @@ from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, PositiveInt
+from pydantic import Field, PositiveFloat, PositiveInt
 
+from fcl_bench.door.gate import OnBadReply
 from fcl_bench.errors import ConfigError
 from fcl_bench.privacy import Privacy
 from fcl_bench.seeds import generator
@@ -34,6 +35,7 @@ from fcl_bench.transport import Answer
 
 Probability = Annotated[float, Field(ge=0, le=1)]
 KEEPS_ALL = ("arrival", "delay", "forget", "twice")  # settings that let no answer get lost
+OF_THE_DOOR = ("on_bad_reply", "timeout", "max_norm")  # settings about answers that are not as they should be
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,10 @@ class Fates:
         return [client for client in self.answering.tolist() if client not in self.lost and client not in self.late]
 
     def arrivals(self, answers: Iterable[Answer], hold: Callable[[Answer], None]) -> Iterator[Answer]:
-        """What comes of these answers, some of it twice; ``hold`` is given the others."""
+        """What comes of these answers, some of it twice; ``hold`` is given the others. Failures come at once."""
         for answer in answers:
-            if answer.client in self.lost or answer.client in self.late:
+            absent = answer.client in self.lost or answer.client in self.late
+            if absent and not answer.failed:
                 hold(answer)
                 continue
             yield answer
@@ -91,6 +94,9 @@ class Participation:
     join_later: Probability = 0.0
     away: Probability = 0.0
     forget: Probability = 0.0
+    on_bad_reply: OnBadReply = "raise"  # what becomes of an answer that is not as declared, or of none
+    timeout: PositiveFloat | None = None  # seconds that a client may take for an answer
+    max_norm: PositiveFloat | None = None  # the largest Euclidean norm of all tensors of a reply together
 
     def check(self, privacy: Privacy) -> None:
         """Raise a :class:`ConfigError` where uploads are hidden in the sum of one exchange."""
@@ -105,7 +111,11 @@ class Participation:
     def losses(self) -> dict[str, float]:
         """The settings by which some data may never reach the server."""
         values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
-        return {name: value for name, (value, usual) in values.items() if name not in KEEPS_ALL and value != usual}
+        return {
+            name: value
+            for name, (value, usual) in values.items()
+            if name not in KEEPS_ALL + OF_THE_DOOR and value != usual
+        }
 
     def there(self, seed: int, task: int, clients: int, tasks: int) -> np.ndarray:
         """The clients that have joined and are not away."""

@@ -15,6 +15,7 @@ import torch
 
 from fcl_bench.client import Client
 from fcl_bench.client_data import ClientData, Rows
+from fcl_bench.door.gate import Door, Gate
 from fcl_bench.faults import Fates, Late, Participation
 from fcl_bench.privacy import PLAIN, REPLY, Participants, Privacy
 from fcl_bench.revealed import samples_revealed
@@ -145,39 +146,46 @@ class Clients(ClientGroup):
         """One step of an exchange; ``counts`` says how many clients have left each note."""
         federation = self._federation
         exchange.sent(message, len(asked))
-        call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step)
+        timeout = federation.participation.timeout
+        call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step, timeout)
         working = fates.answering.tolist() if step == REPLY else answering
+        gate = Gate(federation.door, federation.privacy, self._method, exchange, step, message, working)
         answers = federation.transport.map(call, working)
-        for answer in self._arrivals(answers, exchange, fates) if step == REPLY else answers:
+        arriving = self._arrivals(answers, exchange, fates, gate) if step == REPLY else answers
+        for answer in gate.admitted(arriving, federation.stored):
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
-            federation.stored[answer.client] = answer.stored
             if step == REPLY:
                 exchange.answered += 1
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
 
-    def _arrivals(self, answers: Iterator[Answer], exchange: Exchange, fates: Fates) -> Iterator[Answer]:
+    def _arrivals(self, answers: Iterator[Answer], exchange: Exchange, fates: Fates, gate: Gate) -> Iterator[Answer]:
         """Those of the answers that come now, each of them once."""
         arrived: set[int] = set()
-        for answer in fates.arrivals(answers, partial(self._hold, exchange, fates)):
+        for answer in fates.arrivals(answers, partial(self._hold, exchange, fates, gate)):
             if answer.client in arrived:
                 exchange.came_again(answer.reply)
                 continue
             arrived.add(answer.client)
             yield answer
 
-    def _hold(self, exchange: Exchange, fates: Fates, answer: Answer) -> None:
-        """Of an answer that does not come now: the work was done, and it may come later."""
+    def _hold(self, exchange: Exchange, fates: Fates, gate: Gate, answer: Answer) -> None:
+        """Of an answer that does not come now: the work was done, and it may come later.
+
+        One that comes later is looked at now: what it must be like depends on the task in which it was asked for.
+        """
         federation = self._federation
-        exchange.client_seconds += answer.seconds
         federation.stored[answer.client] = answer.stored
-        due = fates.late.get(answer.client, len(federation.stream.tasks))
-        if due < len(federation.stream.tasks) and getattr(self._method, "takes_late_replies", False):
+        last = len(federation.stream.tasks)
+        due = fates.late.get(answer.client, last)
+        if due >= last or not getattr(self._method, "takes_late_replies", False):
+            exchange.lost += 1
+            exchange.client_seconds += answer.seconds
+        elif gate.admits(answer):
             late = Late(answer.client, exchange.task, exchange.function, due, answer.reply)
             federation.on_the_way.append(late)
-        else:
-            exchange.lost += 1
+            exchange.client_seconds += answer.seconds
 
     def _revealed(self, reply: Any, task: int, clients: Sequence[int]) -> int | None:
         """How many samples of these clients can be read off what the server sees; None where it is not measured."""
@@ -213,6 +221,8 @@ class Federation:
     def __post_init__(self) -> None:
         self.stored: dict[int, int] = {}  # bytes that a client keeps
         self.on_the_way: list[Late] = []  # answers that come in a later task
+        who = self.participation
+        self.door = Door(self.stream, who.on_bad_reply, who.max_norm, self.inputs)
         self._numbers = torch.from_numpy(self.stream.number[self.labels])
         self.transport.open(LocalSites(self.build, self.stream, self.inputs, self._numbers, self.privacy))
 

@@ -31,6 +31,7 @@ class Costs:
     lost_answers: int | None = None
     late_answers: int | None = None
     double_answers: int | None = None
+    rejected_replies: int = 0  # answers of clients that the method was not given
 
     def __add__(self, other: "Costs") -> "Costs":
         names = [each.name for each in fields(self)]
@@ -131,6 +132,7 @@ class _Meter:
             lost_answers=sum(exchange.lost for exchange in exchanges),
             late_answers=sum(exchange.late for exchange in exchanges),
             double_answers=sum(exchange.double for exchange in exchanges),
+            rejected_replies=sum(exchange.rejected_replies for exchange in exchanges),
         )
 
 

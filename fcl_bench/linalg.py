@@ -17,14 +17,19 @@ EPS = torch.finfo(torch.float64).eps
 PANEL = 128
 
 
+def numbers_in_triangle(size: int) -> int:
+    """How many numbers are kept of a (size, size) matrix."""
+    return sum(_lengths(size))
+
+
 def empty_triangle(size: int, dtype: torch.dtype = torch.float64) -> Tensor:
     """The triangle of a matrix of zeros."""
-    return torch.zeros(sum(_lengths(size)), dtype=dtype)
+    return torch.zeros(numbers_in_triangle(size), dtype=dtype)
 
 
 def unfilled_triangle(size: int, dtype: torch.dtype) -> Tensor:
     """A triangle whose numbers are yet to be written."""
-    return torch.empty(sum(_lengths(size)), dtype=dtype)
+    return torch.empty(numbers_in_triangle(size), dtype=dtype)
 
 
 def add_gram(triangle: Tensor, rows: Tensor) -> None:
@@ -84,7 +89,7 @@ def _lengths(size: int) -> list[int]:
 
 @cache
 def _diagonal_places(size: int) -> Tensor:
-    numbers = torch.arange(sum(_lengths(size)))
+    numbers = torch.arange(numbers_in_triangle(size))
     return torch.cat([panel.diagonal() for _, panel in panels(numbers, size)])
 
 

@@ -5,8 +5,8 @@ rounds, in which some clients are drawn to take part; ``clients.everyone.map`` i
 clients than asked may answer, or nobody, and what a client kept may be gone. A complete method::
 
     @dataclass(frozen=True)
-    class Sums:                                    # the state; also what a client replies
-        totals: Tensor                             # (classes, features)
+    class Sums:                                    # the state; also what a client replies, and what is checked of it
+        totals: Annotated[Tensor, Shape("classes", "features"), Kind(torch.float64), ByClass()]
 
     class NearestMean:
         exact = exemplar_free = needs_frozen_backbone = True
@@ -34,6 +34,9 @@ clients than asked may answer, or nobody, and what a client kept may be gone. A 
 
         def class_sums(self, reply: Sums) -> ClassSums:                 # what the server can read off a reply
             return ClassSums(reply.totals, resolution=1e-12, normalised=True)
+
+Replies are compared with what a client function's annotation declares (:mod:`fcl_bench.door`) before ``learn`` gets
+them; one that does not fit is dropped, and the other replies of the exchange are given.
 
 With one YAML in ``configs/method/`` whose ``_target_`` names the class, ``python -m fcl_bench method=...`` runs it.
 """

@@ -6,7 +6,7 @@ come.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from typing import Annotated, Literal, Protocol
 
 import torch
 from torch import Tensor
@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from fcl_bench import linalg
 from fcl_bench.backbone import Backbone
+from fcl_bench.door import ByClass, Each, Gram, Kind, Range, Shape, Triangle, Within
 from fcl_bench.revealed import ClassSums
 from fcl_bench.threads import threads_for
 from fcl_bench.whole_numbers import Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
@@ -42,9 +43,25 @@ class Batches(Protocol):
 class Moments:
     """Sums over some samples with features F and one-hot labels Y."""
 
-    gram: Tensor  # F^T F, its lower triangle
-    cross: Tensor  # Y^T F, (classes, features)
-    counts: Tensor  # of whole numbers: how many samples, and how many features were clipped; (0,) in float64
+    gram: Annotated[  # F^T F, its lower triangle
+        Tensor,
+        Triangle("features"),
+        Kind("sums.kind"),
+        Gram("features", largest="held * sums.largest * sums.largest"),
+    ]
+    cross: Annotated[  # Y^T F, (classes, features)
+        Tensor,
+        Shape(("classes", "registered"), "features"),
+        Kind("sums.kind"),
+        Within("held * sums.largest"),
+        ByClass(),
+    ]
+    counts: Annotated[  # of whole numbers: how many samples, and how many features were clipped; (0,) in float64
+        Tensor,
+        Shape("sums.counted"),
+        Kind(torch.int64),
+        Each(Range(0, "held"), Range(0, "held * features")),
+    ]
     noise: float | None = None  # the variance of what was added to each number to hide samples; None: nothing was
 
     def with_classes(self, classes: int) -> "Moments":
@@ -57,6 +74,12 @@ class Arithmetic(Protocol):
 
     kind: torch.dtype  # in which any sum has room
     none_clipped: Tensor  # how many features were clipped, before there are any; (0,) in float64
+    counted: int  # numbers in the counts of moments
+
+    @property
+    def largest(self) -> float:
+        """The largest number that a feature can be, in sums."""
+        ...
 
     @property
     def sum_bits(self) -> int:
@@ -101,6 +124,8 @@ class InFloat64:
 
     kind = torch.float64
     none_clipped = torch.zeros(0, dtype=torch.int64)
+    counted = 0
+    largest = 1e100
     sum_bits = 64
 
     def class_sums(self, samples: Batches, features: int, classes: int) -> tuple[Tensor, Tensor]:
@@ -168,6 +193,12 @@ class InWholeNumbers:
     way: Way | None = None
     kind = torch.int64
     none_clipped = torch.zeros((), dtype=torch.int64)
+    counted = 2
+
+    @property
+    def largest(self) -> float:
+        """See :class:`Arithmetic`."""
+        return self.grid.largest
 
     @property
     def sum_bits(self) -> int:

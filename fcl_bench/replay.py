@@ -1,18 +1,21 @@
 """Samples that are kept: what replay methods store at clients, and which of a stream of samples to keep."""
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from fcl_bench.door import Kind, Labels, Shape
 
 
 @dataclass(frozen=True)
 class Samples:
     """Inputs as clients hold them, and their registered class numbers; can be trained on like a client's data."""
 
-    inputs: Tensor  # (n, ...)
-    labels: Tensor  # (n,)
+    inputs: Annotated[Tensor, Shape("n", "sample"), Kind("sample")]
+    labels: Annotated[Tensor, Shape("n"), Kind(torch.int64), Labels()]
 
     def __len__(self) -> int:
         return len(self.labels)

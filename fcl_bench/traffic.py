@@ -42,6 +42,8 @@ class Exchange:
     lost: int = 0  # clients asked whose answer never comes
     late: int = 0  # answers to earlier tasks that have come now
     double: int = 0  # answers that came again, and were left out
+    rejected_replies: int = 0  # answers that were not given to the method
+    rejected: dict[str, str] = field(default_factory=dict)  # why, by client
 
     def sent(self, message: Any, clients: int) -> None:
         """Enter what so many clients receive in a step."""
@@ -61,6 +63,12 @@ class Exchange:
         """Enter an answer that was entered before: it is one more upload."""
         self.received(reply, seconds=0.0)
         self.double += 1
+
+    def refused(self, client: int, reason: str, seconds: float) -> None:
+        """Enter an answer that the method is not given."""
+        self.rejected_replies += 1
+        self.rejected[str(client)] = reason
+        self.client_seconds += seconds
 
     def revealed(self, samples: int | None) -> None:
         """Enter how many training samples one answer reveals; None where it is not measured."""

@@ -43,11 +43,14 @@ from fcl_bench import (
     Clients,
     ConfigError,
     Evidence,
+    Gram,
+    Kind,
     Moments,
     Numbers,
     Prepared,
     Samples,
     Scores,
+    Shape,
     Task,
     UserError,
     arithmetic_of,
@@ -67,9 +70,9 @@ ROUNDING = 2**-45  # of products, in units of the norms in them: generous, as no
 class Solution:
     """The paper's upload: a client's own ridge regression."""
 
-    gram: Tensor  # R_k, (features, features)
-    known: Tensor  # W_k of the classes registered before this client, (features, known classes)
-    new: Tensor  # W_k of the classes this client was the first to declare, (features, new classes)
+    gram: Annotated[Tensor, Shape("features", "features"), Kind(torch.float64), Gram("features", definite=True)]  # R_k
+    known: Annotated[Tensor, Shape("features", "registered_before"), Kind(torch.float64)]  # W_k, of these classes
+    new: Annotated[Tensor, Shape("features", "new"), Kind(torch.float64)]  # W_k of those that it is the first to have
 
 
 @dataclass(frozen=True)

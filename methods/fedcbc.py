@@ -50,9 +50,14 @@ from fcl_bench import (
     Backbone,
     Client,
     Clients,
+    Equal,
     Fit,
+    Kind,
+    Labels,
+    Like,
     OptimizerFactory,
     Samples,
+    Shape,
     StateDict,
     Task,
     snapshot,
@@ -67,8 +72,8 @@ LOOK_AHEAD_LR = 1e-4
 class Models:
     """The VAEs of some classes: every parameter stacked, in the order of ``classes``."""
 
-    classes: Tensor  # (n,) ascending
-    weights: StateDict  # by name: (n, inputs, outputs) or (n, 1, outputs)
+    classes: Annotated[Tensor, Shape("n"), Kind(torch.int64), Labels(distinct=True)]
+    weights: Annotated[StateDict, Like("weights", rows="n")]  # by name: (n, inputs, outputs) or (n, 1, outputs)
 
     def __len__(self) -> int:
         return len(self.classes)
@@ -113,7 +118,7 @@ class Round:
 class Trained:
     """What a client replies."""
 
-    client: int
+    client: Annotated[int, Equal("client")]
     models: Models  # of the classes that it has trained
     waits: bool | None = None  # whether it lacks the adapter; None takes no bytes
 

@@ -34,8 +34,11 @@ from fcl_bench import (
     Client,
     Clients,
     CrossEntropy,
+    Equal,
     FederatedAveraging,
+    Like,
     Network,
+    Range,
     Round,
     StateDict,
     Task,
@@ -66,8 +69,8 @@ class Global:
 class Curvature:
     """A client's reply: sums over its samples of squared gradients."""
 
-    sums: StateDict
-    samples: int
+    sums: Annotated[StateDict, Like("weights", only="trained", or_empty=True), Range(0)]
+    samples: Annotated[int, Equal("samples")]
 
 
 class Elastic(CrossEntropy):
@@ -104,6 +107,7 @@ class FedEWC:
         if variant == "target_repo":
             training["optimizer"] = partial(training["optimizer"], weight_decay=0)
         self.averaging = FederatedAveraging(backbone, training, Elastic)
+        self.trained = [name for name, _ in self.averaging.loss.network.named_parameters()]
 
     def init(self) -> Global:
         """The backbone's own weights, a head without rows, nothing that matters yet."""

@@ -31,18 +31,24 @@ from torch.nn.functional import binary_cross_entropy_with_logits, normalize, one
 
 from fcl_bench import (
     Backbone,
+    ByClass,
     ClassSums,
     Client,
     Clients,
     CosineToMeans,
     Distillation,
     FederatedAveraging,
+    Kind,
+    Range,
     Round,
     Samples,
+    Shape,
     StateDict,
     Task,
+    Total,
     Training,
     Update,
+    Within,
     outputs,
 )
 
@@ -53,8 +59,8 @@ ROUNDING = 1e-12  # of a sum of one feature of length 1
 class Means:
     """Sums of normalised exemplar features, and how many there are, by class."""
 
-    totals: Tensor  # (classes, features)
-    counts: Tensor  # (classes,)
+    totals: Annotated[Tensor, Shape("classes", "features"), Kind(torch.float64), Within("held"), ByClass()]
+    counts: Annotated[Tensor, Shape("classes"), Kind(torch.int64), Range(0), Total("held"), ByClass()]
 
     def with_classes(self, classes: int) -> "Means":
         """With room for the classes registered since."""

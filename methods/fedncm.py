@@ -26,16 +26,23 @@ from torch.nn.functional import pad
 
 from fcl_bench import (
     Backbone,
+    ByClass,
     ClassSums,
     Client,
     ClientData,
     Clients,
     CosineToMeans,
     Evidence,
+    Kind,
+    LikeOwn,
     Numbers,
     Prepared,
+    Range,
     Samples,
+    Shape,
     Task,
+    Total,
+    Within,
     arithmetic_of,
     released,
 )
@@ -45,9 +52,19 @@ from fcl_bench import (
 class Sums:
     """The state, and what a client replies."""
 
-    totals: Tensor  # (classes, features)
-    counts: Tensor  # (classes,)
-    clipped: Tensor  # (), features beyond the range of the backbone; (0,) in float64
+    totals: Annotated[
+        Tensor,
+        Shape("classes", "features"),
+        Kind("arithmetic.kind"),
+        Within("held * arithmetic.largest"),
+        ByClass(),
+    ]
+    counts: Annotated[Tensor, Shape("classes"), Kind(torch.int64), Range(0), Total("held"), ByClass()]
+    clipped: Annotated[  # features beyond the range of the backbone; none in float64
+        Tensor,
+        LikeOwn("arithmetic.none_clipped"),
+        Range(0, "held * features"),
+    ]
 
     def with_classes(self, classes: int) -> "Sums":
         """With room for the classes registered since."""

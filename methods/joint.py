@@ -24,6 +24,7 @@ from fcl_bench import (
     Clients,
     ConfigError,
     CrossEntropy,
+    Equal,
     Fit,
     Grid,
     Network,
@@ -98,7 +99,7 @@ class Joint:
         samples = state.samples + tuple(held for _, held in replies if len(held))
         yield Pooled(samples, self.fitted(samples, task.seen))
 
-    def hand_over(self, client: Client) -> tuple[int, Samples]:
+    def hand_over(self, client: Client) -> tuple[Annotated[int, Equal("client")], Samples]:
         """At the client: everything, and whose it is."""
         return client.id, Samples(*client.data.tensors)
 

@@ -14,7 +14,7 @@ by itself, one change of their changes, which then stands for each of them.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import torch
 from pydantic import PositiveFloat
@@ -27,6 +27,7 @@ from fcl_bench import (
     ConfigError,
     CrossEntropy,
     FederatedAveraging,
+    Like,
     Round,
     StateDict,
     Task,
@@ -57,7 +58,7 @@ class Reply:
     """A client's model, and by how much its own control variate changed."""
 
     update: Update
-    change: StateDict
+    change: Annotated[StateDict, Like("control", or_empty=True)]
 
 
 class Correct(torch.autograd.Function):

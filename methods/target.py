@@ -55,10 +55,15 @@ from fcl_bench import (
     ConfigError,
     Distillation,
     FederatedAveraging,
+    Kind,
+    Labels,
+    Range,
     Round,
     Samples,
+    Shape,
     StateDict,
     Task,
+    Total,
     Training,
     Update,
     columns_at_client,
@@ -110,10 +115,10 @@ RELEASED = {"synthetic": 2560, "synthesis_rounds": 10, "synthesis_batch": 256, "
 class Moments:
     """Of the features of some classes: how many there are, their sum and the sum of their squares, a row per class."""
 
-    classes: Tensor  # (rows,)
-    counts: Tensor  # (rows,)
-    totals: Tensor  # (rows, features)
-    squares: Tensor  # (rows, features)
+    classes: Annotated[Tensor, Shape("n"), Kind(torch.int64), Labels(distinct=True)]
+    counts: Annotated[Tensor, Shape("n"), Kind(torch.int64), Range(1), Total("samples")]
+    totals: Annotated[Tensor, Shape("n", "features"), Kind(torch.float64)]
+    squares: Annotated[Tensor, Shape("n", "features"), Kind(torch.float64), Range(0)]
 
     def __add__(self, other: "Moments") -> "Moments":
         return summed(
@@ -437,6 +442,7 @@ class TARGET:
             settings |= RELEASED  # type: ignore[typeddict-item]
         self.settings = settings
         self.backbone = backbone
+        self.features = backbone.inputs.shape[0]
         self.makes_images = len(backbone.inputs.shape) > 1
         self.averaging = FederatedAveraging(
             backbone,

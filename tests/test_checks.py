@@ -3,6 +3,7 @@
 import os
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
+from typing import Annotated
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import fcl_bench.checks as contract
-from fcl_bench import ClassSums, Scores, check_method, configured
+from fcl_bench import ByClass, ClassSums, Kind, Range, Scores, Shape, Total, check_method, configured
 from fcl_bench.checks import Sandbox, rules, run_check
 from fcl_bench.checks.sandbox import SEED, little_stages
 from fcl_bench.checks.variants import checks_of, variants
@@ -20,8 +21,8 @@ from fcl_bench.decoding import MessageError
 
 @dataclass(frozen=True)
 class Sums:
-    totals: Tensor  # (classes, features)
-    counts: Tensor  # (classes,)
+    totals: Annotated[Tensor, Shape("classes", "features"), Kind(torch.float64), ByClass()]
+    counts: Annotated[Tensor, Shape("classes"), Kind(torch.float64), Range(0), Total("samples"), ByClass()]
 
 
 class NearestMean:
@@ -44,7 +45,7 @@ class NearestMean:
             totals, counts = totals + reply.totals, counts + reply.counts
         yield Sums(totals, counts)
 
-    def summarise(self, client, classes):
+    def summarise(self, client, classes) -> Sums:
         totals, counts = (
             torch.zeros(classes, self.features, dtype=torch.float64),
             torch.zeros(classes, dtype=torch.float64),
@@ -226,9 +227,26 @@ class CallsItsSumsWhole(NearestMean):
 
 
 class DividesByNothing(NearestMean):
+    def learn(self, state, task, clients):
+        for after in super().learn(state, task, clients):
+            shares = [reply.totals / reply.counts.sum() for reply in clients.map(self.summarise, task.seen)]
+            yield Sums(sum(shares), after.counts)
+
+
+class TrustsReplies(NearestMean):
+    """Does not say what clients reply."""
+
     def summarise(self, client, classes):
-        sums = super().summarise(client, classes)
-        return Sums(sums.totals / sums.counts.sum() * sums.counts.sum(), sums.counts)
+        return super().summarise(client, classes)
+
+
+class BelievesCounts(NearestMean):
+    """Divides by what a client may say is nothing."""
+
+    def learn(self, state, task, clients):
+        for after in super().learn(state, task, clients):
+            weights = [1 / reply.counts.sum() for reply in clients.map(self.summarise, task.seen) if reply.totals.any()]
+            yield Sums(after.totals * sum(weights, start=torch.ones(())), after.counts)
 
 
 class InTrainMode(NearestMean):
@@ -412,6 +430,8 @@ BROKEN = [
         rules.check_bounded_sums_are_bounded,
         r"a sample moves the reply of summarise by 1\.41 with a clip of 0\.5, more than its sensitivity 1\.12",
     ),
+    (TrustsReplies, rules.check_broken_replies_are_kept_out, "a client that lies ends the run with .*: declare what"),
+    (BelievesCounts, rules.check_broken_replies_are_kept_out, "the state.totals is not finite where a client lies"),
     (HidesASample, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),
     (HidesARoundedSample, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),
     (HidesADirection, rules.check_exemplar_free_methods_tell_what_they_reveal, HIDDEN),

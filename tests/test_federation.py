@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from fcl_bench.errors import UserError
 from fcl_bench.federation import Client, Clients, Federation, Participation
 from fcl_bench.partition import Dirichlet
 from fcl_bench.seeds import generator
@@ -181,7 +182,7 @@ def test_a_reply_that_cannot_travel_is_named():
     method = Bad()
     stream = federation().stream
     whole = Federation(stream, INPUTS, LABELS, Bad, InProcess(), Participation(), seed=3)
-    with pytest.raises(TypeError, match="Expected the reply of reply to be a tensor"):
+    with pytest.raises(UserError, match=r"client 0 to reply in task 1 .* Expected the reply to be a tensor.*got list"):
         list(whole.open(method, whole.stream.tasks[0]).map(method.reply))
 
 

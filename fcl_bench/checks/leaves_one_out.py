@@ -46,6 +46,10 @@ class LeavesOneOut:
         """See :class:`fcl_bench.privacy.Privacy`."""
         return PLAIN.receive(ask, message, participants, exchange)
 
+    def masked(self, method: Any) -> torch.dtype | None:
+        """Nothing is."""
+        return None
+
     def facts(self) -> dict[str, Any]:
         """Nothing to say."""
         return {}

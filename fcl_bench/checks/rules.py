@@ -5,7 +5,7 @@ import os
 import random
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache
 from importlib import import_module
 from multiprocessing.connection import Connection
@@ -14,8 +14,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from fcl_bench.checks.hostile import Hostile, foreign_class, lies, said_to
 from fcl_bench.checks.leaves_one_out import LeavesOneOut
-from fcl_bench.checks.sandbox import CLASSES, Sandbox
+from fcl_bench.checks.mutations import Address, mutations
+from fcl_bench.checks.sandbox import CLASSES, TASKS, Sandbox, SandboxRun
 from fcl_bench.config.catalogue import catalogue, config_file
 from fcl_bench.decoding import decode
 from fcl_bench.federation import Participation
@@ -24,7 +26,8 @@ from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import Method, facts
 from fcl_bench.new_processes import quick_context
 from fcl_bench.privacy.secure_sum import SecureSum
-from fcl_bench.transport import Transport
+from fcl_bench.transport import Answer, Call, Transport
+from fcl_bench.transport.in_process import InProcess
 from fcl_bench.transport.processes import Processes
 from fcl_bench.transport.wire import Wire
 
@@ -226,6 +229,33 @@ def check_exemplar_free_methods_tell_what_they_reveal(sandbox: Sandbox) -> None:
             )
 
 
+def check_broken_replies_are_kept_out(sandbox: Sandbox) -> None:
+    """A client's reply that is not as declared is refused with a reason; whatever is let in, learning goes on.
+
+    Every kind of change is shown to the door. Then there is a run in which one client sends, in turn, changes that were
+    let in, or any if none were, and in which every client sends nonsense once.
+    """
+    run = sandbox.plain
+    method = sandbox.method()
+    let_in: set[tuple[str, Address]] = set()
+    for call, reply in _last_replies_of(run, LIAR):
+        assert said_to(method, call, reply, sandbox.stream, LIAR, sandbox.train) is None
+        for lie in lies(reply, sandbox.stream, call.task, LIAR):
+            if said_to(method, call, lie.reply, sandbox.stream, LIAR, sandbox.train) is None:
+                let_in.add((lie.kind, lie.address))
+    liars = Hostile(InProcess(), _Liar(sandbox, let_in))
+    try:
+        outcome = sandbox.run(transport=liars, participation=Participation(on_bad_reply="drop"))
+    except Exception as error:
+        raise AssertionError(
+            f"a client that lies ends the run with {error!r}: declare what replies are, see docs/replies.md"
+        ) from error
+    for path, leaf in leaves(outcome.state, "the state"):
+        assert not torch.is_tensor(leaf) or leaf.isfinite().all(), f"{path} is not finite where a client lies"
+    assert outcome.scores.shape == run.scores.shape, "the classifier has another shape where a client lies"
+    assert outcome.scores.isfinite().all(), "the classifier gives scores that are not finite where a client lies"
+
+
 def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
     """Importing the method leaves random states, folder, environment and threads alone."""
     module = type(sandbox.method()).__module__
@@ -234,6 +264,8 @@ def check_import_has_no_side_effects(sandbox: Sandbox) -> None:
     effect = effects_of_import(together, tuple(sys.path))[module]
     assert not effect, f"importing {module} has a side effect: {effect}"
 
+
+LIAR = 1  # the client who sends broken replies
 
 CHECKS: tuple[Check, ...] = (  # of each track
     check_builds_and_starts_with_a_message,
@@ -255,6 +287,7 @@ CHECKS: tuple[Check, ...] = (  # of each track
     check_exemplar_free_methods_keep_no_samples,
     check_whole_numbers_add_up_behind_masks,
     check_bounded_sums_are_bounded,
+    check_broken_replies_are_kept_out,
     check_exemplar_free_methods_tell_what_they_reveal,
 )
 
@@ -312,6 +345,40 @@ def _surroundings() -> dict[str, Any]:
         "number of threads": torch.get_num_threads(),
         "module search path": list(sys.path),
     }
+
+
+class _Liar:
+    """What one client sends in place of its replies; and all of them, the first time a function comes in the last task.
+
+    But for a function that is new then: where no reply is as declared, the method is to blame.
+    """
+
+    def __init__(self, sandbox: Sandbox, let_in: set[tuple[str, Address]]):
+        self.sandbox = sandbox
+        self.let_in = let_in
+        self.turn = 0
+        self.known: set[str] = set()  # functions that came before the last task
+        self.spoiled: dict[str, int] = {}  # the exchange of the last task in which they came first
+
+    def __call__(self, call: Call, answer: Answer) -> Any:
+        """The reply that the client gives."""
+        if call.task < TASKS - 1:
+            self.known.add(call.function)
+        elif call.function in self.known and self.spoiled.setdefault(call.function, call.exchange) == call.exchange:
+            return "nonsense"
+        if answer.client != LIAR:
+            return answer.reply
+        stream = self.sandbox.stream
+        every = mutations(answer.reply, foreign_class(stream, call.task, LIAR), stream.tasks[call.task].seen)
+        chosen = [lie for lie in every if not self.let_in or (lie.kind, lie.address) in self.let_in]
+        self.turn += 1
+        return chosen[self.turn % len(chosen)].reply if chosen else answer.reply
+
+
+def _last_replies_of(run: SandboxRun, client: int) -> Iterator[tuple[Call, Any]]:
+    """To each function that was asked for, the last reply of a client."""
+    last = {call.function: (call, replies[client]) for call, replies in zip(run.calls, run.replies, strict=True)}
+    yield from last.values()
 
 
 @cache

@@ -50,6 +50,7 @@ class SandboxRun:
     states: int  # how many were handed out
     kept: list[tuple[bytes, Any]]  # if recorded, what was sent, answered, stored or handed out: as bytes then, and now
     replies: list[list[Any]]  # of every exchange
+    calls: list[Call]  # of every exchange
     exchanges: list[Exchange]
 
 
@@ -127,7 +128,7 @@ class Sandbox:
         with torch.inference_mode():
             scores = method.classifier(progress.state)(self.test)
         watch.keep(federation.memories())
-        return SandboxRun(progress.state, scores, states, watch.kept, watch.replies, exchanges)
+        return SandboxRun(progress.state, scores, states, watch.kept, watch.replies, watch.calls, exchanges)
 
     @cached_property
     def stream(self) -> Stream:
@@ -241,6 +242,7 @@ class RecordingTransport:
     def __post_init__(self) -> None:
         self.kept: list[tuple[bytes, Any]] = []
         self.replies: list[list[Any]] = []
+        self.calls: list[Call] = []
 
     def keep(self, value: Any) -> None:
         """Remember a value as it is now, if anything is to be remembered."""
@@ -254,6 +256,7 @@ class RecordingTransport:
     def map(self, call: Call, clients: Sequence[int]) -> Iterator[Answer]:
         """See :class:`fcl_bench.transport.Transport`."""
         self.keep(call.message)
+        self.calls.append(call)
         replies: list[Any] = []
         self.replies.append(replies)
         for answer in self.inner.map(call, clients):

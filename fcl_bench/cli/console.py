@@ -179,7 +179,9 @@ def _costs(result: Result) -> dict[str, str]:
     costs = {name: value or 0 for name, value in result["metrics"].items()}
     both_ways = [_megabytes(costs.get(name, 0)) for name in ("uplink_bytes", "downlink_bytes")]
     seconds = [f"{costs.get(name, 0):.2f}" for name in ("client_seconds", "server_seconds")]
+    rejected = costs.get("rejected_replies")  # records of earlier versions do not know
     return {
+        **({"replies that were dropped": str(int(rejected))} if rejected else {}),
         "uplink / downlink (MB)": " / ".join(both_ways),
         "exchanges": str(int(costs.get("exchanges", 0))),
         **_faults(costs),

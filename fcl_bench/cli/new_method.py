@@ -56,7 +56,7 @@ class CLASS:
         yield from self.averaging.learn(state, task, clients, self.train)
 
     def train(self, client: Client, received: Round) -> Update:
-        """At the client: a few epochs on its own data."""
+        """At the client: a few epochs on its own data. The reply is checked: see docs/replies.md for other types."""
         return self.averaging.train(client.data, received)
 
     def classifier(self, state: StateDict) -> nn.Module:

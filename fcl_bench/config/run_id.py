@@ -17,7 +17,10 @@ from fcl_bench.errors import ConfigError
 
 IRRELEVANT_GROUPS = {"output_dir", "cache_dir", "resume", "logger", "transport", "budget"}
 IRRELEVANT_KEYS = {"data_dir", "download", "accelerator"}  # at any depth
-IRRELEVANT_PLACES = {"dataset.lr", "privacy.arithmetic"}  # hints: they count where they are taken, as method.lr
+IRRELEVANT_PLACES = {
+    *("dataset.lr", "privacy.arithmetic"),  # hints: they count where they are taken, as method.lr
+    "federation.on_bad_reply",  # whether a run goes on, not what its result is
+}
 ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
@@ -28,6 +31,8 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "federation.join_later": 0,
     "federation.late": 0,
     "federation.lost": 0,
+    "federation.max_norm": None,
+    "federation.timeout": None,
     "federation.twice": 0,
     "method.aggregation": "mean",  # of methods that average
     "method.arithmetic": "float64",  # of afcl, fedncm and joint

@@ -53,6 +53,7 @@ LATER = {  # not in records of earlier versions: columns of tables whose records
     "step_stability": Column("step stability (%)", shown=False),
     "step_plasticity": Column("step plasticity (%)", shown=False),
     "macro_f1": Column("macro F1 (%)", shown=False),
+    "rejected_replies": replace(_cost("rejected replies", shown=False), decimals=0),
     "calibration_error": Column("calibration error (%)", lower_is_better=True, shown=False),
     "lost_answers": replace(_cost("lost answers", shown=False), decimals=0),
     "late_answers": replace(_cost("late answers", shown=False), decimals=0),

@@ -32,6 +32,7 @@ Cells = list[list[str]]  # titles first, then a line per row; the first of each 
 LEFT = ("method", "gamma", "facts")  # columns of words
 GAP = 2
 ACTS_IN_MARKDOWN = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])\(")  # a tag, the address of a link
+REJECTED = "rejected_replies"
 LONGEST_NAME = 40
 
 
@@ -100,7 +101,7 @@ def overview(boards: Sequence[Board]) -> Cells:
 
 def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     """The table as text: the metric it is sorted by comes first, with its interval and the comparison."""
-    others = [name for name in columns if name != board.sort]
+    others = [name for name in _with_rejected(columns, board) if name != board.sort]
     titles = [column(name).title for name in others]
     best = board.ranked[0] if board.ranked else None
     lines = [["method", "seeds", column(board.sort).title, "95 %", "p", *titles, "facts"]]
@@ -116,6 +117,12 @@ def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
         ]
         lines.append(line)
     return lines
+
+
+def _with_rejected(columns: Sequence[str], board: Board) -> Sequence[str]:
+    """Where replies were dropped, the table says how many, whatever columns were asked for."""
+    dropped = [row.scores[REJECTED].mean for row in board.rows if REJECTED in row.scores]
+    return [*columns, REJECTED] if any(dropped) and REJECTED not in columns else columns
 
 
 def number(score: Score, metric: str) -> str:

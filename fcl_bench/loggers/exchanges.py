@@ -11,6 +11,7 @@ def read_exchanges(folder: Path) -> list[dict[str, Any]]:
     for line in (folder / "exchanges.jsonl").read_text(encoding="utf-8").splitlines():
         row = json.loads(line)
         notes = row.pop("notes", {})  # runs of older versions have none
+        row.pop("rejected", None)  # sentences; their number is a column
         row |= {f"note/{name}": value for name, value in notes.items()}
         rows.append(row)
     return rows

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+import torch
+
 from fcl_bench.client import Client
 
 REPLY = "reply"  # the step in which clients run the function of the method
@@ -60,6 +62,10 @@ class Privacy(Protocol):
         """At the server: carry out one exchange, by its number in the task."""
         ...
 
+    def masked(self, method: Any) -> torch.dtype | None:
+        """The type of numbers that arrive behind masks, of which nothing can be said one by one; None without masks."""
+        ...
+
     def facts(self) -> dict[str, Any]:
         """What the record says about it."""
         ...
@@ -86,6 +92,10 @@ class PlainUploads:
         """See :class:`Privacy`."""
         for client, reply in ask(REPLY, message, participants.asked, participants.answering):
             yield Received(reply, [client])
+
+    def masked(self, method: Any) -> torch.dtype | None:
+        """Nothing is."""
+        return None
 
     def facts(self) -> dict[str, Any]:
         """Nothing to say."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
+import torch
 from pydantic import Field
 
 from fcl_bench.client import Client
@@ -55,6 +56,10 @@ class Gaussian:
             "clip": self.clip,
             "noise_multiplier": self.noise_multiplier,
         }
+
+    def masked(self, method: Any) -> torch.dtype | None:
+        """Nothing is."""
+        return None
 
     @cached_property
     def noise_multiplier(self) -> float:

@@ -90,6 +90,10 @@ class SecureSum:
         """See :class:`fcl_bench.privacy.Privacy`."""
         return {"name": self.name, "neighbours": self.neighbours, "colluding": self.colluding}
 
+    def masked(self, method: Any) -> torch.dtype:
+        """See :class:`fcl_bench.privacy.Privacy`."""
+        return TYPES[self.bits or int(getattr(method, "sum_bits", 64))]
+
     def answer(self, method: Any, function: str, client: Client, step: str, message: tuple[Any, ...]) -> Any:
         """See :class:`fcl_bench.privacy.Privacy`."""
         if step == KEYS:
@@ -100,7 +104,7 @@ class SecureSum:
         neighbours = everybody.get(client.id, ())
         if step == SEEDS:
             return {neighbour.client: shared_key(private, neighbour.key) for neighbour in neighbours}
-        kind = TYPES[self.bits or int(getattr(method, "sum_bits", 64))]
+        kind = self.masked(method)
         reply = getattr(method, function)(client, *message[1:])
         numbers = mapped(reply, partial(widened, kind=kind, clients=len(everybody)))
         masks = [(shared_key(private, other.key), sign_of(client.id, other.client)) for other in neighbours]

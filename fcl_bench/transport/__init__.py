@@ -26,6 +26,16 @@ class Call:
     task: int
     exchange: int
     step: str = REPLY  # see :mod:`fcl_bench.privacy`
+    timeout: float | None = None  # seconds that a client has; None: as many as it needs
+
+
+@dataclass(frozen=True)
+class Failed:
+    """Why a client has no reply."""
+
+    reason: str
+    error: Exception | None = None  # what its function has raised
+    late: bool = False  # whether it took too long
 
 
 @dataclass(frozen=True)
@@ -37,6 +47,7 @@ class Answer:
     seconds: float  # inside the function
     stored: int  # bytes of the client's memory after the call
     notes: dict[str, float]  # diagnostics
+    failed: Failed | None = None  # then there is no reply
 
 
 class Site(Protocol):
@@ -48,7 +59,10 @@ class Site(Protocol):
         ...
 
     def answer(self, call: Call, client: int) -> Answer:
-        """Run the function that the call names, at one client."""
+        """Run the function that the call names, at one client; what it raises stands in the answer.
+
+        A :class:`fcl_bench.UserError` is raised: it is for the person at the keyboard.
+        """
         ...
 
     def memories(self) -> Memories:

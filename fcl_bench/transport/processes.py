@@ -21,10 +21,12 @@ from fcl_bench.errors import UserError
 from fcl_bench.interruption import apart
 from fcl_bench.message import encode
 from fcl_bench.new_processes import quick_context
-from fcl_bench.transport import Answer, Call, Memories, Site
+from fcl_bench.traffic import size
+from fcl_bench.transport import Answer, Call, Failed, Memories, Site
 from fcl_bench.transport.worker import Failure, Reply, serve
 
 PATIENCE = 2.0  # seconds that workers have to end by themselves
+GRACE = 5.0  # seconds more than twice its time that a client has to be interrupted by its own process
 
 
 class Processes:
@@ -34,18 +36,21 @@ class Processes:
         self.workers = workers or usable_cores()
         self._workers: list[Worker] = []
         self._classes: Classes = {}
+        self._packed = b""  # what makes a site
+        self._copies: dict[int, bytes] = {}  # of memories, for clients whose process may have to be replaced
 
     def open(self, site: Callable[[], Site]) -> None:
         """See :class:`fcl_bench.transport.Transport`; workers that run already are used again."""
         import torch
 
-        threads = torch.get_num_threads()  # not a share of them: sums of large tensors may depend on their number
+        self._threads = torch.get_num_threads()  # not a share: sums of large tensors may depend on their number
         while len(self._workers) < self.workers:
-            self._workers.append(Worker(len(self._workers), threads))
-        packed = _pickled(site)
+            self._workers.append(Worker(len(self._workers), self._threads))
+        self._packed = _pickled(site)
+        self._copies = {}
         with self._all_or_nothing():
             for worker in self._workers:
-                worker.send("open", packed, sys.path)
+                worker.send("open", self._packed, sys.path)
             for worker in self._workers:
                 self._classes = worker.receive("while it prepared its clients")
 
@@ -53,18 +58,25 @@ class Processes:
         """See :class:`fcl_bench.transport.Transport`.
 
         A worker answers for its clients one by one and waits when its answers are not fetched, so answers that are
-        ready early do not pile up.
+        ready early do not pile up. A worker that does not even stop a client whose time is over is replaced: its
+        clients remember what they kept before the exchange, or after their answer if they have given one.
         """
         message = encode(call.message)
         bare = replace(call, message=())
         with self._all_or_nothing():
             for worker in self._workers:
-                own = [client for client in clients if self._home(client) is worker]
-                if own:
-                    worker.send("answer", bare, message, own)
-            for client in clients:
-                reply: Reply = self._home(client).receive(f"while client {client} was at {call.function}")
-                yield Answer(client, decode(reply.message, self._classes), reply.seconds, reply.stored, reply.notes)
+                self._ask(worker, bare, message, clients)
+            for place, client in enumerate(clients):
+                worker = self._home(client)
+                if call.timeout and not worker.pipe.poll(2 * call.timeout + GRACE):
+                    self._ask(self._replaced(worker), bare, message, clients[place + 1 :])
+                    yield self._out_of_time(client, call.timeout)
+                    continue
+                reply: Reply = worker.receive(f"while client {client} was at {call.function}")
+                if reply.memory is not None:
+                    self._copies[client] = reply.memory
+                answer = decode(reply.message, self._classes)
+                yield Answer(client, answer, reply.seconds, reply.stored, reply.notes, failed=reply.failed)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
@@ -79,6 +91,7 @@ class Processes:
 
     def restore(self, memories: Memories) -> None:
         """See :class:`fcl_bench.transport.Transport`."""
+        self._copies = {client: encode(memory) for client, memory in memories.items()}
         with self._all_or_nothing():
             for worker in self._workers:
                 own = {client: memory for client, memory in memories.items() if self._home(client) is worker}
@@ -108,6 +121,34 @@ class Processes:
         except BaseException:
             self.close()
             raise
+
+    def _ask(self, worker: "Worker", call: Call, message: bytes, clients: Sequence[int]) -> None:
+        """Have a worker answer for those of the clients who live there."""
+        own = [client for client in clients if self._home(client) is worker]
+        if own:
+            worker.send("answer", call, message, own)
+
+    def _replaced(self, old: "Worker") -> "Worker":
+        """A new worker in the place of one that hangs, with the memories of its clients."""
+        number = self._workers.index(old)
+        old.end()
+        new = self._workers[number] = Worker(number, self._threads)
+        own = {
+            client: decode(memory, self._classes)
+            for client, memory in self._copies.items()
+            if self._home(client) is new
+        }
+        new.send("open", self._packed, sys.path)
+        new.receive("while it prepared its clients")
+        new.send("restore", encode(own, share=True))
+        new.receive("while it took over memories")
+        return new
+
+    def _out_of_time(self, client: int, timeout: float) -> Answer:
+        """Of a client whose process has been replaced."""
+        reason = f"it took much longer than federation.timeout={timeout:g} seconds, and its process was replaced"
+        stored = size(decode(self._copies[client], self._classes)) if client in self._copies else 0
+        return Answer(client, None, timeout, stored, {}, Failed(reason, late=True))
 
     def _home(self, client: int) -> "Worker":
         return self._workers[client % len(self._workers)]
@@ -145,6 +186,12 @@ class Worker:
         self.process.join(max(0.0, moment - time.monotonic()))
         self.process.kill()
         self.process.join()
+
+    def end(self) -> None:
+        """End the process now."""
+        self.process.kill()
+        self.process.join()
+        self.pipe.close()
 
     def _died(self, when: str) -> NoReturn:
         self.process.join(PATIENCE)

@@ -11,13 +11,15 @@ from torch import Tensor
 from fcl_bench.client import Client, Memory
 from fcl_bench.client_data import ClientData, Rows
 from fcl_bench.decoding import Classes
+from fcl_bench.errors import UserError
 from fcl_bench.message_classes import declared_classes
 from fcl_bench.privacy import PLAIN, Privacy
 from fcl_bench.seeds import client_call_seed, seeded
 from fcl_bench.stream import Stream
 from fcl_bench.threads import threads_for
 from fcl_bench.traffic import size
-from fcl_bench.transport import Answer, Call, Memories
+from fcl_bench.transport import Answer, Call, Failed, Memories
+from fcl_bench.transport.time_limit import OutOfTime, time_limit
 
 
 @dataclass
@@ -40,16 +42,30 @@ class LocalSite:
         """See :class:`fcl_bench.transport.Site`.
 
         Each call has its own randomness, so neither the order nor the place of calls matters. It has one thread; a
-        function with large tensors asks for more by ``threads_for``.
+        function with large tensors asks for more by ``threads_for``. After a call that fails, the client remembers what
+        it did before.
         """
         memory = self.kept.setdefault(client, {})
+        before = dict(memory)
         present = self._client(call.task, client, memory)
-        with seeded(client_call_seed(call.seed, call.task, call.exchange, client)), threads_for(0):
-            start = perf_counter()
-            reply = self.privacy.answer(self.method, call.function, present, call.step, call.message)
-            seconds = perf_counter() - start
-        stored = size(memory, f"the memory of client {client}") if memory else 0
-        return Answer(client, reply, seconds, stored, present.notes)
+        start = perf_counter()
+        try:
+            with seeded(client_call_seed(call.seed, call.task, call.exchange, client)), threads_for(0):
+                start = perf_counter()
+                with time_limit(call.timeout):
+                    reply = self.privacy.answer(self.method, call.function, present, call.step, call.message)
+                seconds = perf_counter() - start
+            stored = size(memory, f"the memory of client {client}") if memory else 0
+            return Answer(client, reply, seconds, stored, present.notes)
+        except UserError:
+            raise
+        except OutOfTime as error:
+            failed = Failed(str(error), late=True)
+        except Exception as error:
+            failed = Failed(f"it has raised {type(error).__name__}: {error}".rstrip(" .:"), error)
+        memory.clear()
+        memory.update(before)
+        return Answer(client, None, perf_counter() - start, size(memory), {}, failed)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Site`."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from fcl_bench.decoding import decode
+from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.message import encode
-from fcl_bench.transport import Answer, Call, Memories, Site
+from fcl_bench.transport import Answer, Call, Failed, Memories, Site
 
 
 class Wire:
@@ -26,7 +26,7 @@ class Wire:
                 site.restore({client: decode(self._kept[client], self._classes)})
             answer = site.answer(replace(call, message=decode(sent, self._classes)), client)
             self._kept[client] = encode(site.memories().get(client, {}))
-            yield replace(answer, reply=decode(encode(answer.reply), self._classes))
+            yield over_the_wire(answer, self._classes)
 
     def memories(self) -> Memories:
         """See :class:`fcl_bench.transport.Transport`."""
@@ -39,3 +39,11 @@ class Wire:
 
     def close(self) -> None:
         """Nothing to let go of."""
+
+
+def over_the_wire(answer: Answer, classes: Classes) -> Answer:
+    """The same, with a reply that was bytes; one that cannot travel stays behind."""
+    try:
+        return replace(answer, reply=decode(encode(answer.reply), classes))
+    except (TypeError, MessageError) as error:
+        return replace(answer, reply=None, failed=Failed(str(error).rstrip(".")))

@@ -17,7 +17,8 @@ import torch
 from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message import encode
-from fcl_bench.transport import Call
+from fcl_bench.transport import Call, Failed
+from fcl_bench.transport.wire import over_the_wire
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Reply:
     seconds: float
     stored: int
     notes: dict[str, float]
+    failed: Failed | None = None
+    memory: bytes | None = None  # of the client, where it has changed and the server keeps a copy
 
 
 @dataclass(frozen=True)
@@ -82,8 +85,20 @@ class Server:
         """Run the call at some clients; they share the message, which nobody may change."""
         whole = replace(call, message=decode(message, self.classes))
         for client in clients:
-            answer = self.site.answer(whole, client)
-            self.pipe.send(Reply(encode(answer.reply), answer.seconds, answer.stored, answer.notes))
+            before = self._kept_by(client) if call.timeout else {}
+            answer = over_the_wire(self.site.answer(whole, client), self.classes)
+            memory = self._news_of(client, before) if call.timeout else None
+            failed = in_words(answer.failed)
+            self.pipe.send(Reply(encode(answer.reply), answer.seconds, answer.stored, answer.notes, failed, memory))
+
+    def _kept_by(self, client: int) -> dict[str, Any]:
+        return dict(self.site.memories().get(client, {}))
+
+    def _news_of(self, client: int, before: dict[str, Any]) -> bytes | None:
+        """What the client keeps now, if something in its memory is another thing than before the call."""
+        now = self._kept_by(client)
+        same = before.keys() == now.keys() and all(value is before[name] for name, value in now.items())
+        return None if same else encode(now)
 
     def memories(self) -> None:
         """Hand over what clients keep."""
@@ -101,6 +116,13 @@ def _end_with_the_server() -> None:
     if server is not None:
         wait([server.sentinel])
         os._exit(1)
+
+
+def in_words(failed: Failed | None) -> Failed | None:
+    """The same with an exception that survives the way: it has the traceback as its text."""
+    if failed is None or failed.error is None:
+        return failed
+    return replace(failed, error=RuntimeError("".join(traceback.format_exception(failed.error))))
 
 
 def _failure(error: Exception) -> Failure:

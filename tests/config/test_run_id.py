@@ -80,6 +80,8 @@ def test_a_name_counts(node: str) -> None:
     [
         ("stream.reserved", 0, 20),
         ("backbone.clients_hold", None, "images"),
+        ("federation.timeout", None, 5.0),
+        ("federation.max_norm", None, 100.0),
         ("method.distil", "known", "absent"),
         ("method.share", "equal", "whole"),
         ("method.aggregation", "mean", "median"),
@@ -93,6 +95,10 @@ def test_a_name_counts(node: str) -> None:
 def test_a_new_setting_counts_where_it_changes_what_was_done_before(place: str, usual: Any, other: Any) -> None:
     assert run_id(changed(place, usual)) == run_id(BASE)
     assert run_id(changed(place, other)) != run_id(BASE)
+
+
+def test_whether_a_run_goes_on_is_not_what_its_result_is() -> None:
+    assert run_id(changed("federation.on_bad_reply", "stop")) == run_id(BASE)
 
 
 def test_a_suggested_learning_rate_counts_where_it_is_taken() -> None:

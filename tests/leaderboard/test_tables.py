@@ -89,6 +89,17 @@ def test_a_look_at_future_classes_stands_beside_every_other_fact() -> None:
     assert found == [("fedcbc", "2", ""), ("fedcbc look_ahead=true", "1", "sees future classes")]
 
 
+def test_a_table_with_dropped_replies_says_so_and_another_does_not() -> None:
+    before = record("afcl", config__stream__tasks=5, stream__tasks=5)
+    none = record("afcl", metrics__rejected_replies=0)
+    some = record("fedncm", metrics__rejected_replies=3)
+    titles = [cells(board)[0] for board in made(before, none, some)]
+    assert ["rejected replies" in each for each in titles] == [True, False]
+    (first, *_) = made(none, some)
+    column = cells(first)[0].index("rejected replies")
+    assert sorted(line[column] for line in cells(first)[1:]) == ["0", "3"]
+
+
 def test_latex_marks_the_best_two_and_how_much_better_the_best_is() -> None:
     table = latex(made(*several()))
     three, ten = (line for line in table.splitlines() if line.startswith("digits & "))

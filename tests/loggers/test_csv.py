@@ -80,7 +80,7 @@ def test_the_table_of_a_run_has_its_exchanges(afcl_run: Outcome) -> None:
     found = read(afcl_run.folder / "exchanges.csv")
     assert len(found) == len(afcl_run.exchanges)
     for row, line in zip(found, afcl_run.exchanges, strict=True):
-        for name in line.keys() - {"notes"}:
+        for name in line.keys() - {"notes", "rejected"}:
             assert row[name] == str(line[name])
 
 

@@ -29,6 +29,7 @@ COSTS = {
     *("uplink_bytes", "downlink_bytes", "exchanges", "client_seconds", "server_seconds", "runtime_seconds"),
     *("stored_bytes", "peak_memory_mb", "wall_seconds", "samples_revealed", "revealing_uploads"),
     *("lost_answers", "late_answers", "double_answers"),
+    "rejected_replies",
 }
 QUICK = ("method=finetune", "method.rounds=2", "method.epochs=1")
 

@@ -59,8 +59,19 @@ class Probe:
     def wrong(self, client):
         raise UserError(f"Expected more of client {client.id}.")
 
+    def stumble_at_1(self, client):
+        return self.stumble(client) if client.id == 1 else client.id
+
     def stumble(self, client):
         raise ValueError("not foreseen")
+
+    def hang(self, client):
+        """In client 1, where no timer of the process can end it."""
+        client.memory["calls"] = client.memory.get("calls", 0) + 1
+        if client.id == 1:
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})
+            time.sleep(600)
+        return client.memory["calls"]
 
     def die(self, client):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -73,9 +84,9 @@ def processes() -> Iterator[Processes]:
     transport.close()
 
 
-def clients_of(transport: Processes, memories=None):
+def clients_of(transport: Processes, memories=None, who=None):
     stream = make_stream(LABELS, LABELS, IidTasks(2), IidClients(CLIENTS), seed=0)
-    whole = Federation(stream, INPUTS, LABELS, Probe, transport, Participation(), seed=3)
+    whole = Federation(stream, INPUTS, LABELS, Probe, transport, who or Participation(), seed=3)
     whole.restore(memories or {})
     method = Probe()
     return whole, method, whole.open(method, stream.tasks[0])
@@ -137,6 +148,29 @@ def test_what_goes_wrong_at_a_client_arrives_and_ends_all_workers(
         list(clients.map(getattr(method, function)))
     assert not alive(worker)
     assert not transport.process_ids
+
+
+def test_a_process_that_hangs_is_replaced_and_its_clients_remember(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fcl_bench.transport.processes.GRACE", 0.5)
+    transport = Processes(workers=1)
+    who = Participation(on_bad_reply="drop", timeout=1.0)
+    whole, method, clients = clients_of(transport, {client: {"calls": 7} for client in range(CLIENTS)}, who)
+    (before,) = transport.process_ids
+    assert [seen.calls for seen in clients.map(method.look)] == [8] * CLIENTS
+    with pytest.warns(UserWarning, match="client 1 to hang .* its process was replaced"):
+        assert list(clients.map(method.hang)) == [9] * (CLIENTS - 1)
+    (after,) = transport.process_ids
+    assert after != before
+    assert not alive(before)
+    assert whole.stored_bytes == 8 * CLIENTS
+    assert [seen.calls for seen in clients.map(method.look)] == [10, 9, 10, 10, 10]
+    transport.close()
+
+
+def test_what_goes_wrong_at_one_client_does_not_end_the_others(processes: Processes) -> None:
+    _, method, clients = clients_of(processes, who=Participation(on_bad_reply="drop"))
+    with pytest.warns(UserWarning, match="client 1 to stumble_at_1 .* it has raised ValueError: not foreseen"):
+        assert list(clients.map(method.stumble_at_1)) == [0, 2, 3, 4]
 
 
 @pytest.mark.parametrize("short", [("method=afcl",), ("method=fedicarl", "method.rounds=2", "method.epochs=1")])
