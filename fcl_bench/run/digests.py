@@ -33,7 +33,7 @@ Arrays = dict[str, np.ndarray]
 
 def sealed(result: Result, others: Digests) -> Result:
     """The record with the digests of ``others`` beside it, and then with its own."""
-    content = {**result, KEY: others}
+    content = json.loads(json.dumps({**result, KEY: others}))  # as it will be read: all names are texts
     return {**result, KEY: {**others, RECORD: digest_of_json(content)}}
 
 
@@ -77,7 +77,7 @@ def digest_of_json(content: Any) -> str:
     >>> digest_of_json({"b": 1, "a": (0.1,)}) == hashlib.sha256(b'{"a":[0.1],"b":1}').hexdigest()
     True
     """
-    text = json.dumps(json.loads(json.dumps(content)), sort_keys=True, separators=(",", ":"))
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 

@@ -61,11 +61,18 @@ def partings(one: Saved, other: Saved) -> Iterator[str]:
         yield from _of_exchanges(one, other, task)
         yield from _of_predictions(one, other, task)
         yield from _of_scores(one.result, other.result, task)
-    for name in ("metrics", "personal_accuracies", "evidence", "facts", "privacy", "forgotten"):
+    for name in ("personal_accuracies", "evidence", "privacy", "forgotten"):
         pair = (one.result.get(name), other.result.get(name))
+        if name == "evidence" and None in pair:
+            continue  # earlier versions had none
         yield from _of_values(_untimed(pair[0]), _untimed(pair[1]), name)
     if one.leaves is not None and other.leaves is not None:
         yield from _of_states(one.leaves, other.leaves)
+
+
+def unshared_metrics(one: Result, other: Result) -> list[str]:
+    """Metrics that one of the two has: versions differ in what they measure."""
+    return sorted(set(one["curves"]) ^ set(other["curves"]))
 
 
 def _of_settings(one: Result, other: Result) -> Iterator[str]:
@@ -116,9 +123,8 @@ def _of_predictions(one: Saved, other: Saved, task: int) -> Iterator[str]:
 
 def _of_scores(one: Result, other: Result, task: int) -> Iterator[str]:
     for name, curve in one["curves"].items():
-        if not name.endswith(CLOCK_AND_MEMORY):
-            value = _at(other["curves"].get(name), task)
-            yield from _of_values(_at(curve, task), value, f"after task {task + 1}, {name}")
+        if name in other["curves"] and not name.endswith(CLOCK_AND_MEMORY):
+            yield from _of_values(curve[task], other["curves"][name][task], f"after task {task + 1}, {name}")
     for name in ("matrix", "views", "other_classifiers"):
         yield from _of_values(_of_task(one.get(name), task), _of_task(other.get(name), task), f"after task {task + 1}")
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from fcl_bench.errors import ConfigError, UserError
-from fcl_bench.run.partings import Saved, partings
+from fcl_bench.run.partings import Saved, partings, unshared_metrics
 from fcl_bench.run.result import Result, read_result
 from fcl_bench.run.trust import verified
 
@@ -66,6 +66,7 @@ def _compare(one: Saved, other: Saved) -> Comparison:
             compared.append(name)
         elif pair != (None, None) or name != "evidence":
             missing.append(name)
+    missing += unshared_metrics(one.result, other.result)
     return Comparison(next(partings(one, other), None), compared, missing, _circumstances(one.result, other.result))
 
 

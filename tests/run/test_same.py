@@ -134,3 +134,17 @@ def test_what_cannot_be_compared_is_said_with_exit_code_2(pair: tuple[Path, Path
     assert (told.code, told.out) == (2, "")
     assert reason in told.err
     assert told.err.count("\n") == 1
+
+
+def test_what_earlier_versions_did_not_measure_does_not_make_another_run(pair: tuple[Path, Path]) -> None:
+    one, other = pair
+
+    def make_older(result: dict[str, Any]) -> None:
+        result.pop("evidence")
+        for part in ("metrics", "curves"):
+            result[part].pop("macro_f1")
+
+    change(other, make_older, digests="none")
+    told = command("same", str(one), str(other))
+    assert told.code == 0
+    assert told.out.endswith(" are equal. Not compared, as not both have it: evidence, macro_f1.\n")
