@@ -69,10 +69,9 @@ class Fates:
         return [client for client in self.answering.tolist() if client not in self.lost and client not in self.late]
 
     def arrivals(self, answers: Iterable[Answer], hold: Callable[[Answer], None]) -> Iterator[Answer]:
-        """What comes of these answers, some of it twice; ``hold`` is given the others. Failures come at once."""
+        """What comes of these answers, some of it twice; ``hold`` is given the others."""
         for answer in answers:
-            absent = answer.client in self.lost or answer.client in self.late
-            if absent and not answer.failed:
+            if answer.client in self.lost or answer.client in self.late:
                 hold(answer)
                 continue
             yield answer

@@ -150,9 +150,8 @@ class Clients(ClientGroup):
         call = Call(exchange.function, message, federation.seed, exchange.task, exchange.exchange, step, timeout)
         working = fates.answering.tolist() if step == REPLY else answering
         gate = Gate(federation.door, federation.privacy, self._method, exchange, step, message, working)
-        answers = federation.transport.map(call, working)
-        arriving = self._arrivals(answers, exchange, fates, gate) if step == REPLY else answers
-        for answer in gate.admitted(arriving, federation.stored):
+        answers = gate.admitted(federation.transport.map(call, working), federation.stored)
+        for answer in self._arrivals(answers, exchange, fates) if step == REPLY else answers:
             exchange.received(answer.reply, answer.seconds)
             exchange.noted(answer.notes, counts)
             if step == REPLY:
@@ -160,32 +159,26 @@ class Clients(ClientGroup):
                 federation.on_answer(exchange)
             yield answer.client, answer.reply
 
-    def _arrivals(self, answers: Iterator[Answer], exchange: Exchange, fates: Fates, gate: Gate) -> Iterator[Answer]:
+    def _arrivals(self, answers: Iterator[Answer], exchange: Exchange, fates: Fates) -> Iterator[Answer]:
         """Those of the answers that come now, each of them once."""
         arrived: set[int] = set()
-        for answer in fates.arrivals(answers, partial(self._hold, exchange, fates, gate)):
+        for answer in fates.arrivals(answers, partial(self._hold, exchange, fates)):
             if answer.client in arrived:
                 exchange.came_again(answer.reply)
                 continue
             arrived.add(answer.client)
             yield answer
 
-    def _hold(self, exchange: Exchange, fates: Fates, gate: Gate, answer: Answer) -> None:
-        """Of an answer that does not come now: the work was done, and it may come later.
-
-        One that comes later is looked at now: what it must be like depends on the task in which it was asked for.
-        """
-        federation = self._federation
-        federation.stored[answer.client] = answer.stored
-        last = len(federation.stream.tasks)
+    def _hold(self, exchange: Exchange, fates: Fates, answer: Answer) -> None:
+        """Of an answer that does not come now: the work was done, and it may come later."""
+        last = len(self._federation.stream.tasks)
         due = fates.late.get(answer.client, last)
-        if due >= last or not getattr(self._method, "takes_late_replies", False):
-            exchange.lost += 1
-            exchange.client_seconds += answer.seconds
-        elif gate.admits(answer):
+        exchange.client_seconds += answer.seconds
+        if due < last and getattr(self._method, "takes_late_replies", False):
             late = Late(answer.client, exchange.task, exchange.function, due, answer.reply)
-            federation.on_the_way.append(late)
-            exchange.client_seconds += answer.seconds
+            self._federation.on_the_way.append(late)
+        else:
+            exchange.lost += 1
 
     def _revealed(self, reply: Any, task: int, clients: Sequence[int]) -> int | None:
         """How many samples of these clients can be read off what the server sees; None where it is not measured."""
