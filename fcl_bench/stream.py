@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from fcl_bench.bounded import read_json, read_whole_numbers
 from fcl_bench.errors import ConfigError, UserError
@@ -246,7 +247,7 @@ def _check_origin(stream: Stream, train_labels: np.ndarray, test_labels: np.ndar
 
 def _split(kind: Any, parameters: dict[str, Any]) -> Any:
     names = [field.name for field in fields(kind) if field.name != "name"]
-    return kind(**{name: parameters[name] for name in names if name in parameters})
+    return TypeAdapter(kind).validate_python({name: parameters[name] for name in names if name in parameters})
 
 
 def _parameters_hash(stream_hash: str, parameters: dict[str, Any]) -> str:
