@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import safe_open
 
 TIMES = ("client_seconds", "server_seconds", "wall_seconds", "runtime_seconds", "peak_memory_mb")
-OTHERWISE = ("seconds", "environment", "command", "config", "digest")  # parts of a result that depend on time or place
+OTHERWISE = ("seconds", "environment", "command", "config", "digests")  # parts of a result that depend on time or place
 
 
 def differences(one: Path, other: Path) -> list[str]:

@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from multiprocessing import parent_process
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from fcl_bench.traffic import Exchange
     from fcl_bench.transport import Transport
 
-if "PYTEST_XDIST_WORKER" in os.environ:  # the cores are busy: more threads would wait for each other
+if "PYTEST_XDIST_WORKER" in os.environ and parent_process() is None:  # the cores are busy: threads would wait
     import torch
 
     torch.set_num_threads(1)
@@ -143,7 +144,7 @@ def assert_equal_runs(one: Outcome, two: Outcome) -> None:
 @pytest.fixture(autouse=True, scope="module")
 def _hand_made_records(request: pytest.FixtureRequest) -> Iterator[None]:
     """Tests of tables, figures and the page make records by hand, of the numbers that they want to see there."""
-    if request.path.parent.name == "leaderboard":
+    if request.path.parent.name in ("leaderboard", "loggers"):
         from records import believed
 
         with believed():

@@ -11,9 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fcl_bench.config.compose import build, composed
+from fcl_bench.decoding import decode
 from fcl_bench.faults import Participation
 from fcl_bench.federation import ON_THE_WAY, Federation
-from fcl_bench.message import decode, encode
+from fcl_bench.message import encode
 from fcl_bench.partition import Dirichlet
 from fcl_bench.seeds import generator
 from fcl_bench.stream import make_stream
@@ -207,7 +208,7 @@ def test_every_client_that_is_asked_answers_at_once_or_later_or_is_lost(who, eve
     memories, pieces = {}, []
     for task in range(TASKS):
         part = federation(who, Wire(), kind)
-        part.restore(decode(encode(memories)))
+        part.restore(decode(encode(memories), {}))
         pieces += rounds(part, kind, [task], everyone)
         memories = part.memories()
     assert [replies for replies, _ in pieces] == [replies for replies, _ in whole]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fcl_bench.door.facts import Facts
-from fcl_bench.door.reading import Seen, complaint, declared_reply, norm
+from fcl_bench.door.reading import NOT_FINITE, Seen, complaint, declared_reply, norm
 from fcl_bench.errors import UserError
 from fcl_bench.privacy import REPLY, Privacy
 from fcl_bench.stream import Stream
@@ -110,8 +110,13 @@ class Gate:
         if self.asked and len(self.reasons) >= self.asked and function not in self.door.trusted:
             raise UserError(
                 f"No reply to {function} of {type(self.method).__name__} was as declared; that of the first client: "
-                f"{self.reasons[0]}. Change the function, or what its reply type declares."
+                f"{self.reasons[0]}. {self._remedy()}"
             )
+
+    def _remedy(self) -> str:
+        if self.reasons[0].endswith(NOT_FINITE):
+            return "If it trains, the training has diverged: lower method.lr, or set local.gradient_clip=1."
+        return "Change the function, or what its reply type declares."
 
     def _reason(self, answer: Answer) -> str | None:
         if answer.client not in self.missing:

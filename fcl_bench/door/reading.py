@@ -21,6 +21,7 @@ from fcl_bench.errors import UserError
 from fcl_bench.message import leaves, tensors_in
 
 Seen = Literal["values", "noise", "masks"]  # what the server can see of a reply
+NOT_FINITE = "has numbers that are not finite"
 LIMITS: dict[torch.dtype, float] = {  # of numbers: sums and products of a few of them must have room in their type
     torch.bool: 1,
     torch.uint8: math.inf,
@@ -205,7 +206,7 @@ def _wrong_with_tensor(value: Tensor, facts: Facts) -> str | None:
     if -LIMITS[value.dtype] <= low and high <= LIMITS[value.dtype]:
         return None
     if not value.isfinite().all():
-        return "has numbers that are not finite"
+        return NOT_FINITE
     return f"has the number {float(max(high, -low)):.3g}, beyond {LIMITS[value.dtype]:.0e}"
 
 

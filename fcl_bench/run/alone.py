@@ -8,7 +8,7 @@ from filelock import FileLock, Timeout
 from omegaconf import DictConfig
 
 from fcl_bench.errors import UserError
-from fcl_bench.files import writing_to
+from fcl_bench.files import refuse_what_is_no_file, writing_to
 from fcl_bench.run.folder import RunFolder
 
 LOCK = ".lock"
@@ -28,6 +28,7 @@ def alone_from_the_start(config: DictConfig) -> AbstractContextManager[None]:
 def alone_in(folder: Path) -> Iterator[None]:
     """Hold the lock, which this process may hold already. New folders that nothing was written to are removed again."""
     new = [path for path in (folder, *folder.parents) if not path.exists()]
+    refuse_what_is_no_file(folder / LOCK)
     lock = FileLock(folder / LOCK, is_singleton=True)
     with writing_to(folder, "output_dir"):
         folder.mkdir(parents=True, exist_ok=True)

@@ -41,6 +41,7 @@ class Probe:
     """A method whose client 1 does what the test says; the others are honest."""
 
     adds_whole_numbers = True
+    message_classes = (Vote,)
 
     def vote(self, client, deed="honest") -> Vote:
         client.memory["calls"] = client.memory.get("calls", 0) + 1
