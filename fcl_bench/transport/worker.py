@@ -17,6 +17,7 @@ import torch
 from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message import encode
+from fcl_bench.threads import one_thread
 from fcl_bench.transport import Call, Failed
 from fcl_bench.transport.wire import over_the_wire
 
@@ -52,7 +53,11 @@ def serve(pipe: Connection, threads: int) -> None:
     Thread(target=_end_with_the_server, daemon=True).start()
     torch.set_num_threads(threads)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
-    server = Server(pipe)
+    with one_thread():  # for messages; calls with large tensors have all of them
+        _serve(Server(pipe), pipe)
+
+
+def _serve(server: "Server", pipe: Connection) -> None:
     while True:
         try:
             kind, *content = pipe.recv()
