@@ -17,12 +17,12 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.door import ByClass, Each, Gram, Kind, Range, Shape, Triangle, Within
 from fcl_bench.revealed import ClassSums
 from fcl_bench.threads import threads_for
-from fcl_bench.whole_numbers import Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
+from fcl_bench.whole_numbers import PART_BITS, Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
 
 Numbers = Literal["integer", "float64"]
 
 BATCH = 2048  # rows turned into float64 at a time
-ROWS = 2**14  # of whole numbers at a time
+ROWS = 2**14  # of whole numbers of a byte at a time
 MANY = 2**17  # samples, for a task
 KNOWN_BITS = 7
 UNKNOWN_BITS = 16
@@ -210,7 +210,7 @@ class InWholeNumbers:
         self.grid.check(len(samples))
         sums = torch.zeros(classes, features, dtype=torch.int64)
         clipped = 0
-        for inputs, labels in samples.batches(ROWS):
+        for inputs, labels in samples.batches(self._rows_at_once):
             rows, beyond = self.grid.rounded(inputs)
             sums += sums_by_class(rows, labels, classes, self.grid.bits, self.way)
             clipped += beyond
@@ -230,9 +230,9 @@ class InWholeNumbers:
         if len(samples) == 0:
             return self.nothing(features).with_classes(classes)
         with threads_for(max(len(samples), features) * features):
-            parts = (self._of_batch(*batch, classes) for batch in samples.batches(ROWS))
+            parts = (self._of_batch(*batch, classes) for batch in samples.batches(self._rows_at_once))
             first = next(parts)
-            sums = self.total(first, parts) if len(samples) > ROWS else first
+            sums = self.total(first, parts) if len(samples) > self._rows_at_once else first
             return Moments(smallest_triangle(sums.gram, features), smallest(sums.cross), sums.counts)
 
     def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
@@ -275,6 +275,11 @@ class InWholeNumbers:
     def in_unit_of_features(self, sums: Tensor) -> ClassSums:
         """See :class:`Arithmetic`."""
         return ClassSums(sums.double() * self.grid.step, self.grid.resolution)
+
+    @property
+    def _rows_at_once(self) -> int:
+        """Few where numbers take as much room as in float64."""
+        return ROWS if self.grid.bits <= PART_BITS else BATCH
 
     def _of_batch(self, features: Tensor, labels: Tensor, classes: int) -> Moments:
         rows, clipped = self.grid.rounded(features)
