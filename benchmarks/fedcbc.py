@@ -1,8 +1,8 @@
 """FedCBC's VAEs, all classes at once as batched matrices, against the same VAEs one after another in plain PyTorch.
 
-A step of all classes updates 8.6 million parameters by Adam, which reads and writes a quarter of a gigabyte, and multiplies
-0.8 GFlop. That, and not the number of calls, is what is left: a tenth, the limit, is for devices that do this in the time
-of some calls.
+A step of all classes updates 8.6 million parameters by Adam, which reads and writes a quarter of a gigabyte, and
+multiplies 0.8 GFlop. That, and not the number of calls, is what is left: the limit of a tenth is for devices that do
+this in the time of some calls.
 """
 
 from collections.abc import Callable, Iterator

