@@ -1,7 +1,7 @@
 """Where two records part: all that a run computes, in the order in which it came to be."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -130,15 +130,13 @@ def _of_scores(one: Result, other: Result, task: int) -> Iterator[str]:
 
 
 def _of_task(value: Any, task: int) -> Any:
-    """Of matrices and curves, at any depth, what belongs to the task."""
+    """Of matrices and curves, at any depth, what belongs to the task; anything else as it is."""
     if isinstance(value, dict):
         kept = {key: each for key, each in value.items() if key != "metrics"}
         return {key: _of_task(each, task) for key, each in kept.items()}
-    return _at(value, task)
-
-
-def _at(curve: Sequence[Any] | None, task: int) -> Any:
-    return MISSING if curve is None or task >= len(curve) else curve[task]
+    if isinstance(value, list):
+        return value[task] if task < len(value) else MISSING
+    return MISSING if value is None else value
 
 
 def _of_values(one: Any, other: Any, place: str) -> Iterator[str]:
