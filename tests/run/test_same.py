@@ -1,6 +1,7 @@
 """Two records are the same run to the bit, or it is said where they part first."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -104,8 +105,10 @@ def test_one_number_of_a_record_without_other_evidence_is_found(pair: tuple[Path
     assert parted(one, other).startswith(f"after task 2, macro_f1 is {before} in the first and 12.5 in the second")
 
 
-def test_a_number_among_the_views_that_belongs_to_no_task_is_compared_as_it_is(pair: tuple[Path, Path]) -> None:
-    one, other = pair
+def test_a_number_among_the_views_that_belongs_to_no_task_is_compared_as_it_is(
+    pair: tuple[Path, Path], tmp_path: Path
+) -> None:
+    one, other = shutil.copytree(pair[0], tmp_path / "one"), pair[1]
     for path, value in ((one, 1.0), (other, 2.0)):
         change(path, lambda result, value=value: result["views"]["present"].update(more=value), digests="none")
     assert parted(one, other).startswith("after task 1, present, more is 1.0 in the first and 2.0 in the second")
