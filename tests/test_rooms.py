@@ -1,6 +1,7 @@
 """The stack of rooms: what a module may import, whether at its top, in a function or for types only."""
 
 import ast
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -65,3 +66,9 @@ def test_every_room_has_a_place_and_says_what_may_go_in() -> None:
     assert {room_of(path) for path in modules()} == set(FLOOR)
     for path in modules():
         assert ast.get_docstring(ast.parse(path.read_text())), f"{path} says nothing about itself"
+
+
+def test_every_folder_with_modules_is_part_of_a_wheel() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {".".join(path.relative_to(ROOT).parent.parts) for path in modules()}
+    assert folders | set(settings["package-dir"]) == set(settings["packages"])
