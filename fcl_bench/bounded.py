@@ -1,11 +1,10 @@
 """Files that others may have written, read within limits: what is too large, too deep or no file is a ValueError."""
 
-import json
 import stat
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import IO, Literal
 
 import numpy as np
 from numpy.lib import format as npy
@@ -18,19 +17,11 @@ def read_bytes(path: Path, most: int) -> bytes:
     """The contents of a plain file of at most ``most`` bytes; a pipe or device would be waited for without end."""
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
-        raise ValueError(f"{path} is not a file")
+        raise ValueError("it is not a file")
     if found.st_size > most:
-        raise ValueError(f"{path} has {found.st_size:,} bytes, more than the {most:,} it can need")
+        raise ValueError(f"it has {found.st_size:,} bytes, more than the {most:,} that it can need")
     with path.open("rb") as file:
         return file.read(most)
-
-
-def read_json(path: Path, most: int) -> Any:
-    """A JSON file of at most ``most`` bytes."""
-    try:
-        return json.loads(read_bytes(path, most))
-    except RecursionError:
-        raise ValueError(f"{path} is nested too deeply") from None
 
 
 def read_whole_numbers(path: Path, most: Mapping[str, int]) -> dict[str, np.ndarray]:

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from fcl_bench.bounded import read_json, read_whole_numbers
+from fcl_bench.bounded import read_whole_numbers
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically
 from fcl_bench.partition import Dirichlet, IidClients, Shards, Spatial
 from fcl_bench.registration import Registration, Task, register
 from fcl_bench.seeds import generator
 from fcl_bench.stream_arrays import check_whole, limits, number_of_labels
+from fcl_bench.strict_json import read_json
 from fcl_bench.temporal import Disjoint, IidTasks, SiBlurry, Temporal
 
 __all__ = ["Registration", "Stream", "Task", "load", "make_stream", "manifest_files", "save"]

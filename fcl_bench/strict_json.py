@@ -1,22 +1,23 @@
 """JSON files that strangers may have written: strict, of a size that can be read, and never waited for."""
 
 import json
-import stat
 from pathlib import Path
 from typing import Any, NoReturn
+
+from fcl_bench.bounded import read_bytes
 
 MOST_BYTES = 32 * 2**20  # a record of a thousand tasks has less
 MOST_LEVELS = 60
 MOST_DIGITS = 25  # of a whole number
 
 
-def read_json(path: Path) -> Any:
-    """The content of a file. A ``ValueError`` or an ``OSError`` says why there is none.
+def read_json(path: Path, most: int = MOST_BYTES) -> Any:
+    """The content of a file of at most ``most`` bytes. A ``ValueError`` or an ``OSError`` says why there is none.
 
     Refused is what no JSON writer of ours makes, as readers would not agree on it: a name that comes twice in an
     object, numbers that are not finite, half of a surrogate pair, nesting without end.
     """
-    text = _bytes(path).decode()
+    text = read_bytes(path, most).decode()
     try:
         content = json.loads(
             text,
@@ -31,17 +32,6 @@ def read_json(path: Path) -> Any:
     if "\\ud" in text.lower():
         json.dumps(content, ensure_ascii=False).encode()  # half of a pair cannot be
     return content
-
-
-def _bytes(path: Path) -> bytes:
-    status = path.stat()
-    if not stat.S_ISREG(status.st_mode):
-        raise ValueError("it is not a file")
-    if status.st_size > MOST_BYTES:
-        raise ValueError(
-            f"it has {status.st_size / 2**20:,.0f} MB, more than the {MOST_BYTES // 2**20} MB that are read"
-        )
-    return path.read_bytes()
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import torch
 from conftest import TINY, Command, command
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scenarios import ANY
 
 from fcl_bench.config.compose import build, composed
 from fcl_bench.decoding import decode
@@ -27,20 +28,6 @@ INPUTS = torch.arange(240.0).reshape(120, 2)
 CLIENTS = 5
 TASKS = 3
 SCENARIOS = ("ideal", "faulty", "late", "churn")
-SHARE = st.sampled_from([0.0, 0.3, 0.7, 1.0])
-ANY = st.builds(
-    Participation,
-    participation=st.sampled_from([0.2, 0.6, 1.0]),
-    dropout=st.sampled_from([0.0, 0.4, 0.9]),
-    arrival=st.sampled_from(["ordered", "shuffled"]),
-    lost=SHARE,
-    late=SHARE,
-    delay=st.integers(1, 3),
-    twice=SHARE,
-    join_later=SHARE,
-    away=SHARE,
-    forget=SHARE,
-)
 
 
 class Probe:

@@ -56,5 +56,5 @@ def test_what_is_not_a_file_is_not_waited_for(tmp_path: Path) -> None:
         read_json(tmp_path / "loop")
     with (tmp_path / "large").open("wb") as file:
         file.truncate(MOST_BYTES + 1)
-    with pytest.raises(ValueError, match="it has 32 MB, more than the 32 MB that are read"):
+    with pytest.raises(ValueError, match="it has 33,554,433 bytes, more than the 33,554,432 that it can need"):
         read_json(tmp_path / "large")

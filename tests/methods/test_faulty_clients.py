@@ -10,6 +10,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from making import INPUTS, LABELS, learned, make, sgd
+from scenarios import ANY
 
 from fcl_bench.faults import Participation
 from fcl_bench.message import encode
@@ -21,21 +22,6 @@ from fcl_bench.methods.fedncm import FedNCM
 from fcl_bench.methods.scaffold import Scaffold
 from fcl_bench.partition import Dirichlet
 from fcl_bench.temporal import SiBlurry
-
-SHARE = st.sampled_from([0.0, 0.3, 0.7, 1.0])
-ANY = st.builds(
-    Participation,
-    participation=st.sampled_from([0.2, 0.6, 1.0]),
-    dropout=st.sampled_from([0.0, 0.4, 0.9]),
-    arrival=st.sampled_from(["ordered", "shuffled"]),
-    lost=SHARE,
-    late=SHARE,
-    delay=st.integers(1, 3),
-    twice=SHARE,
-    join_later=SHARE,
-    away=SHARE,
-    forget=SHARE,
-)
 
 
 class Listening(AFCL):
