@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from fcl_bench.noisy_sums import Prepared, random_projection, restored, sensitivity, with_noise
     from fcl_bench.replay import Reservoir, Samples
     from fcl_bench.revealed import ClassSums
-    from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, masked_targets
+    from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, log_frequencies, masked_targets
     from fcl_bench.stream import Task
     from fcl_bench.threads import numbers_per_sample, threads_for
     from fcl_bench.whole_numbers import Grid
@@ -97,7 +97,7 @@ _NAMES = {
     "noisy_sums": ("Prepared", "random_projection", "restored", "sensitivity", "with_noise"),
     "replay": ("Reservoir", "Samples"),
     "revealed": ("ClassSums",),
-    "softmax": ("Scope", "columns_at_client", "columns_for_all", "masked_targets"),
+    "softmax": ("Scope", "columns_at_client", "columns_for_all", "log_frequencies", "masked_targets"),
     "stream": ("Task",),
     "threads": ("numbers_per_sample", "threads_for"),
     "whole_numbers": ("Grid",),

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, Generic, Literal, Protocol, TypedDict, TypeVar
 
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor
 
 from fcl_bench.aggregate import Update
@@ -22,7 +22,7 @@ from fcl_bench.local import Fit, Indexable, batch_sizes
 from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 from fcl_bench.message import StateDict, snapshot
 from fcl_bench.robust import Aggregation, aggregated, fewest
-from fcl_bench.softmax import Scope, columns_at_client, columns_for_all
+from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, log_frequencies
 from fcl_bench.stream import Task
 from fcl_bench.threads import numbers_per_sample, threads_for
 
@@ -48,6 +48,7 @@ class Training(TypedDict):
     lr_end: Annotated[float, Field(ge=0)]
     schedule: Literal["constant", "cosine", "step"]
     ce_scope: Scope
+    logit_adjustment: NonNegativeFloat
     aggregation: Aggregation
     liars: NonNegativeInt
 
@@ -133,7 +134,8 @@ class FederatedAveraging(Generic[Loss]):
         """At a client: the received weights after local training on ``data``, with these attributes of the loss."""
         fit = self.training["fit"]
         columns = columns_at_client(received.columns, data.labels)
-        self.loss.assign(lr=received.lr, columns=columns, **attributes)
+        prior = log_frequencies(data.labels, columns, self.training["logit_adjustment"])
+        self.loss.assign(lr=received.lr, columns=columns, prior=prior, **attributes)
         with threads_for(numbers_per_sample(self.loss)):
             self.loss.network.load_state_dict(received.weights)
             fit(self.loss, data, self.training["epochs"], self.training["batch_size"])

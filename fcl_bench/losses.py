@@ -68,12 +68,15 @@ def outputs(module: nn.Module, inputs: Tensor, batch_size: int = 256) -> Tensor:
 class CrossEntropy(L.LightningModule):
     """Softmax cross-entropy over ``columns`` of the head, all of them when ``None``.
 
+    ``prior`` is added to the logits of these columns, see :func:`fcl_bench.softmax.log_frequencies`.
+
     A method with a loss of its own adds to ``training_step``, see :func:`distillation` and :func:`squared_distance`,
     and declares what its loss needs to know as annotated class attributes.
     """
 
     lr: float
     columns: Tensor | None = None
+    prior: Tensor | None = None
 
     def __init__(self, network: Network, optimizer: OptimizerFactory, **attributes: Any):
         super().__init__()
@@ -101,6 +104,8 @@ class CrossEntropy(L.LightningModule):
         """Over ``columns`` only: other logits get no gradient."""
         if self.columns is not None:
             logits, labels = masked_targets(logits, labels, self.columns.to(labels.device))
+        if self.prior is not None:
+            logits = logits + self.prior.to(logits.device)
         return cross_entropy(logits, labels)
 
     def configure_optimizers(self) -> Optimizer:

@@ -5,7 +5,8 @@ come.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Literal, Protocol
 
 import torch
@@ -14,7 +15,7 @@ from torch.nn.functional import pad
 
 from fcl_bench import linalg
 from fcl_bench.backbone import Backbone
-from fcl_bench.door import ByClass, Each, Gram, Kind, Range, Shape, Triangle, Within
+from fcl_bench.door import ByClass, Each, Gram, Kind, Range, Shape, Total, Triangle, Within
 from fcl_bench.revealed import ClassSums
 from fcl_bench.threads import threads_for
 from fcl_bench.whole_numbers import PART_BITS, Grid, Way, gram, smallest, smallest_triangle, sums_by_class, type_for
@@ -62,11 +63,21 @@ class Moments:
         Kind(torch.int64),
         Each(Range(0, "held"), Range(0, "held * features")),
     ]
+    by_class: Annotated[  # how many samples of each class; (0,) where the arithmetic does not count them
+        Tensor,
+        Shape(("sums.counts_classes * classes", "sums.counts_classes * registered")),
+        Kind(torch.int64),
+        Range(0),
+        Total("held"),
+        ByClass(),
+    ] = field(default_factory=partial(torch.zeros, 0, dtype=torch.int64))
     noise: float | None = None  # the variance of what was added to each number to hide samples; None: nothing was
 
-    def with_classes(self, classes: int) -> "Moments":
-        """With room for the classes registered since."""
-        return replace(self, cross=pad(self.cross, (0, 0, 0, classes - len(self.cross))))
+    def with_classes(self, classes: int, counted: int = 0) -> "Moments":
+        """With room for the classes registered since, and for their counts if these are ``counted``."""
+        missing = classes - len(self.cross)
+        cross = pad(self.cross, (0, 0, 0, missing))
+        return replace(self, cross=cross, by_class=pad(self.by_class, (0, counted * missing)))
 
 
 class Arithmetic(Protocol):
@@ -75,6 +86,11 @@ class Arithmetic(Protocol):
     kind: torch.dtype  # in which any sum has room
     none_clipped: Tensor  # how many features were clipped, before there are any; (0,) in float64
     counted: int  # numbers in the counts of moments
+
+    @property
+    def counts_classes(self) -> int:
+        """1 if moments say how many samples of each class there are, else 0."""
+        ...
 
     @property
     def largest(self) -> float:
@@ -119,9 +135,11 @@ class Arithmetic(Protocol):
         ...
 
 
+@dataclass(frozen=True)
 class InFloat64:
     """Sums are rounded: their last digits depend on the order of samples."""
 
+    counts_classes: int = 0
     kind = torch.float64
     none_clipped = torch.zeros(0, dtype=torch.int64)
     counted = 0
@@ -145,29 +163,33 @@ class InFloat64:
 
     def moments(self, samples: Batches, features: int, classes: int) -> Moments:
         """See :class:`Arithmetic`."""
-        sums = self.nothing(features).with_classes(classes)
+        sums = self.nothing(features).with_classes(classes, self.counts_classes)
         with threads_for(len(samples) * features):
             for inputs, labels in samples.batches(BATCH):
                 rows = inputs.double()
                 linalg.add_gram(sums.gram, rows)
                 sums.cross.index_add_(0, labels, rows)
+                sums.by_class.add_(class_counts(labels, classes, self.counts_classes))
         return sums
 
     def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
         """See :class:`Arithmetic`."""
         gram = start.gram.clone()
         cross = start.cross.clone()
+        by_class = start.by_class.clone()
         noise = start.noise
         for other in others:
             gram += other.gram
             cross[: len(other.cross)] += other.cross
+            by_class[: len(other.by_class)] += other.by_class
             if other.noise is not None:
                 noise = (noise or 0.0) + other.noise
-        return Moments(gram, cross, start.counts, noise)
+        return Moments(gram, cross, start.counts, by_class, noise)
 
     def rest(self, whole: Moments, part: Moments) -> Moments:
         """See :class:`Arithmetic`."""
-        return replace(whole, gram=whole.gram - part.gram, cross=whole.cross - part.cross)
+        by_class = whole.by_class - part.by_class
+        return replace(whole, gram=whole.gram - part.gram, cross=whole.cross - part.cross, by_class=by_class)
 
     def in_one_place(self) -> "InFloat64":
         """See :class:`Arithmetic`."""
@@ -191,6 +213,7 @@ class InWholeNumbers:
 
     grid: Grid
     way: Way | None = None
+    counts_classes: int = 0
     kind = torch.int64
     none_clipped = torch.zeros((), dtype=torch.int64)
     counted = 2
@@ -228,27 +251,29 @@ class InWholeNumbers:
         """See :class:`Arithmetic`."""
         self.grid.check(len(samples))
         if len(samples) == 0:
-            return self.nothing(features).with_classes(classes)
+            return self.nothing(features).with_classes(classes, self.counts_classes)
         with threads_for(max(len(samples), features) * features):
             parts = (self._of_batch(*batch, classes) for batch in samples.batches(self._rows_at_once))
             first = next(parts)
             sums = self.total(first, parts) if len(samples) > self._rows_at_once else first
-            return Moments(smallest_triangle(sums.gram, features), smallest(sums.cross), sums.counts)
+            return replace(sums, gram=smallest_triangle(sums.gram, features), cross=smallest(sums.cross))
 
     def total(self, start: Moments, others: Iterable[Moments]) -> Moments:
         """See :class:`Arithmetic`; raises a :class:`UserError` before a sum may be inexact."""
         gram = start.gram.clone()
         cross = start.cross.clone()
         counts = start.counts.clone()
+        by_class = start.by_class.clone()
         for other in others:
             counts += other.counts
+            by_class[: len(other.by_class)] += other.by_class
             samples = int(counts[0])
             self.grid.check(samples)
             gram = gram.to(type_for(samples, self.grid.largest**2))
             cross = cross.to(type_for(samples, self.grid.largest))
             gram += other.gram
             cross[: len(other.cross)] += other.cross
-        return Moments(gram, cross, counts)
+        return Moments(gram, cross, counts, by_class)
 
     def rest(self, whole: Moments, part: Moments) -> Moments:
         """See :class:`Arithmetic`; in the types that :meth:`total` would have for what is left."""
@@ -261,6 +286,7 @@ class InWholeNumbers:
             gram=gram.to(type_for(samples, self.grid.largest**2)),
             cross=cross.to(type_for(samples, self.grid.largest)),
             counts=counts,
+            by_class=whole.by_class - part.by_class,
         )
 
     def in_one_place(self) -> "InWholeNumbers":
@@ -289,17 +315,27 @@ class InWholeNumbers:
             gram=gram(rows, self.grid.bits, self.way),
             cross=sums_by_class(rows, labels, classes, self.grid.bits, self.way),
             counts=torch.tensor([len(rows), clipped]),
+            by_class=class_counts(labels, classes, self.counts_classes),
         )
 
 
-def arithmetic_of(numbers: Numbers, bits: int | None, backbone: Backbone) -> Arithmetic:
+def class_counts(labels: Tensor, classes: int, counted: int) -> Tensor:
+    """How many samples of each class there are, (classes,); (0,) if they are not ``counted``.
+
+    >>> class_counts(torch.tensor([2, 0, 2]), classes=4, counted=1)
+    tensor([1, 0, 2, 0])
+    """
+    return labels.bincount(minlength=classes) if counted else labels.new_zeros(0)
+
+
+def arithmetic_of(numbers: Numbers, bits: int | None, backbone: Backbone, counts_classes: bool = False) -> Arithmetic:
     """The arithmetic that a method's settings name, for the features of a backbone.
 
     Without ``bits`` there are 7 of them where the backbone knows the range of its features, else 16.
     """
     if numbers == "float64":
-        return InFloat64()
-    return InWholeNumbers(grid_for(backbone, bits))
+        return InFloat64(int(counts_classes))
+    return InWholeNumbers(grid_for(backbone, bits), counts_classes=int(counts_classes))
 
 
 def grid_for(backbone: Backbone, bits: int | None) -> Grid:

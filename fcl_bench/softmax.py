@@ -29,6 +29,22 @@ def columns_at_client(columns: Tensor | None, labels: Tensor) -> Tensor:
     return labels.unique() if columns is None else columns
 
 
+def log_frequencies(labels: Tensor, columns: Tensor, weight: float) -> Tensor | None:
+    """What logit adjustment adds to the logits of ``columns``: ``weight`` times the log of how frequent each class is.
+
+    Menon et al., "Long-tail learning via logit adjustment", ICLR 2021, with the frequencies among these labels. Each
+    class counts as if there were one more sample of it, so that one without samples still is in the softmax. None for a
+    weight of 0, and where there are no classes.
+
+    >>> log_frequencies(torch.tensor([1, 1, 1, 3]), torch.tensor([1, 3]), weight=1.0).exp()
+    tensor([0.6667, 0.3333])
+    """
+    if weight == 0 or len(columns) == 0:
+        return None
+    counts = labels.bincount(minlength=int(columns[-1]) + 1)[columns] + 1
+    return weight * (counts / counts.sum()).log()
+
+
 def masked_targets(logits: Tensor, labels: Tensor, columns: Tensor) -> tuple[Tensor, Tensor]:
     """Logits of ``columns`` only, and the labels as positions among them, for a softmax over part of the classes.
 

@@ -21,6 +21,10 @@ column of F_k^T Y_k is the sample. ``min_count`` above 1 holds samples back at t
 class; then the result is not exact, and clients store samples. With noise on uploads (``privacy=gaussian``), W is
 solved for the nearest system that is positive definite, and ``project`` multiplies features by a public random matrix
 to fewer dimensions, where noise has smaller eigenvalues. On CIFAR-100 that cost more than it saved (docs/privacy.md).
+``balance`` above 0 divides the column of each class in F^T Y by the number of its samples to that power. In a blurry
+stream, classes of which there are few samples so far have columns that are too small to win; once classes have equally
+many samples, all columns are divided by the same number and the predictions are those of AFCL. Uploads then have the
+number of samples of each class too, and the result is as exact as without.
 A task is one exchange, so a run goes on at the beginning of a task.
 """
 
@@ -51,6 +55,7 @@ from fcl_bench import (
     Samples,
     Scores,
     Shape,
+    StateDict,
     Task,
     UserError,
     arithmetic_of,
@@ -99,7 +104,7 @@ class Knowledge:
 
 
 class AFCL:
-    """``gamma`` is the ridge regulariser; both forms give the same weights."""
+    """``gamma`` is the ridge regulariser; both forms give the same weights. ``balance`` weighs classes."""
 
     needs_frozen_backbone = True
     message_classes = (Samples,)  # held back
@@ -114,7 +119,13 @@ class AFCL:
         bits: Annotated[int, Field(ge=2, le=17)] | None,
         min_count: PositiveInt,
         project: PositiveInt | None,
+        balance: Annotated[float, Field(ge=0, le=1)],
     ):
+        if balance and form == "recursive":
+            raise ConfigError(
+                f"Expected method.form=statistics with method.balance={balance:g}, but got recursive: the paper's "
+                "uploads do not say how many samples of a class there are."
+            )
         if project and form == "statistics" and arithmetic == "integer":
             raise ConfigError(
                 f"Expected method.project={project} with method.arithmetic=float64, but got integer: projected "
@@ -127,10 +138,13 @@ class AFCL:
         self.projection = random_projection(backbone.features, project) if project else None
         self.gamma = gamma
         self.form = form
-        self.sums = arithmetic_of(arithmetic if form == "statistics" else "float64", bits, backbone)
+        self.balance = balance
+        numbers = arithmetic if form == "statistics" else "float64"
+        self.sums = arithmetic_of(numbers, bits, backbone, counts_classes=balance > 0)
         self.adds_whole_numbers = form == "statistics" and arithmetic == "integer"
         self.sum_bits = self.sums.sum_bits
-        self.has_bounded_sums = form == "statistics" and arithmetic == "float64" and min_count == 1
+        plain = form == "statistics" and arithmetic == "float64"
+        self.has_bounded_sums = plain and min_count == 1 and balance == 0
 
     def init(self) -> Moments | Knowledge:
         """No classes, no knowledge."""
@@ -141,10 +155,12 @@ class AFCL:
 
     def learn(self, state: Any, task: Task, clients: Clients) -> Iterator[Moments | Knowledge]:
         """One exchange, whatever the order in which clients answer."""
-        state = state.with_classes(task.seen)
         if self.form == "recursive":
+            state = state.with_classes(task.seen)
             yield reduce(Knowledge.absorb, clients.everyone.map(self.solve), state)
-        elif self.adds_whole_numbers:
+            return
+        state = state.with_classes(task.seen, self.sums.counts_classes)
+        if self.adds_whole_numbers:
             state = self.sums.total(state, clients.everyone.map(self.summarise, task.seen))
             warn_of_clipping(state)
             yield state
@@ -191,7 +207,10 @@ class AFCL:
 
     def classifier(self, state: Moments | Knowledge) -> nn.Module:
         """The linear map W. By (14): W = (F^T F + gamma I)^-1 F^T Y. By (10): R_k - (k - 1) gamma I is F^T F."""
-        weights = linalg.ridge(*self.system(state), self.gamma)
+        gram, cross = self.system(state)
+        weights = linalg.ridge(gram, cross, self.gamma)
+        if isinstance(state, Moments) and self.balance:
+            weights = weights / state.by_class.clamp(min=1).double() ** self.balance
         return Scores(weights if self.projection is None else self.projection @ weights).eval()
 
     def system(self, state: Moments | Knowledge) -> tuple[Tensor, Tensor]:
@@ -226,9 +245,13 @@ class AFCL:
         """The sums that the weights follow from."""
         if isinstance(state, Moments) and self.adds_whole_numbers:
             common = {"gram": state.gram, "counts": state.counts}
-            return Evidence(common, {"cross": state.cross}, clipped=int(state.counts[1]))
+            return Evidence(common, {"cross": state.cross} | self.class_counts(state), clipped=int(state.counts[1]))
         gram, cross = self.system(state)
-        return Evidence({"gram": linalg.triangle_of(gram)}, {"cross": cross.T})
+        return Evidence({"gram": linalg.triangle_of(gram)}, {"cross": cross.T} | self.class_counts(state))
+
+    def class_counts(self, state: Moments | Knowledge) -> StateDict:
+        """How many samples of each class there are, if the weights depend on it."""
+        return {"samples": state.by_class} if isinstance(state, Moments) and self.balance else {}
 
     def joint(self, data: ClientData, classes: int) -> Moments:
         """What one place with all these samples would know, by plain products in float64."""
@@ -241,7 +264,8 @@ class AFCL:
         gone = self.sums.moments(Prepared(forgotten, self.projection, clip=None), self.features, registered)
         if isinstance(state, Moments):
             rest = self.sums.rest(state, gone)
-            return replace(rest, cross=rest.cross[classes])
+            by_class = rest.by_class[classes] if self.balance else rest.by_class
+            return replace(rest, cross=rest.cross[classes], by_class=by_class)
         gone_gram, gone_cross = self.sums.system(gone)
         gram = state.gram - gone_gram
         cross = state.gram @ state.matrix - gone_cross

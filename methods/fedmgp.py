@@ -34,7 +34,7 @@ from typing import Annotated, Any, Literal
 
 import lightning as L
 import torch
-from pydantic import Field, NonNegativeInt, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, cross_entropy, normalize
 from torch.optim import Optimizer
@@ -55,6 +55,7 @@ from fcl_bench import (
     columns_at_client,
     columns_for_all,
     grown,
+    log_frequencies,
     masked_targets,
     snapshot,
     weighted_mean,
@@ -286,11 +287,22 @@ class Stage(L.LightningModule):
 
 
 class CoarseStage(Stage):
-    """At a client, first: the global prompt, its key and the global head."""
+    """At a client, first: the global prompt, its key and the global head, whose logits are shifted by ``prior``."""
 
-    def __init__(self, place: Place, pool: Pool, optimizer: OptimizerFactory, columns: Tensor, pull: float):
+    prior: Tensor | None
+
+    def __init__(
+        self,
+        place: Place,
+        pool: Pool,
+        optimizer: OptimizerFactory,
+        columns: Tensor,
+        pull: float,
+        prior: Tensor | None = None,
+    ):
         super().__init__(place, pool, optimizer)
         self.register_buffer("columns", columns)
+        self.register_buffer("prior", prior)
         self.pull = pull
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
@@ -304,6 +316,8 @@ class CoarseStage(Stage):
     def loss(self, features: Tensor, labels: Tensor, queries: Tensor, keys: Tensor) -> Tensor:
         """Cross-entropy over the columns, less the pull of the keys towards the queries."""
         logits, positions = masked_targets(self.pool(features), labels, self.get_buffer("columns"))
+        if self.prior is not None:
+            logits = logits + self.prior
         return cross_entropy(logits, positions) - self.pull * cosine_similarity(queries, keys).mean()
 
 
@@ -449,6 +463,7 @@ class FedMGP:
         batch_size: PositiveInt,
         lr: PositiveFloat,
         ce_scope: Scope,
+        logit_adjustment: NonNegativeFloat,
     ):
         self.place = place_named(place, backbone, length, tuple(blocks))
         self.fusion = fusion
@@ -464,6 +479,7 @@ class FedMGP:
         self.batch_size = batch_size
         self.lr = lr
         self.ce_scope: Scope = ce_scope
+        self.logit_adjustment = logit_adjustment
         self.start = snapshot(self.pool(1, self.place.coarse))
         self.check_optimizer()
 
@@ -508,11 +524,12 @@ class FedMGP:
             return Update(received.weights, 0)
         optimizer = partial(self.optimizer, lr=received.lr)
         columns = columns_at_client(received.columns, data.labels)
+        prior = log_frequencies(data.labels, columns, self.logit_adjustment)
         coarse = self.coarse(received.weights)
         fine = self.fine(client.memory.get("local"), len(received.weights["head.bias"]))
-        first = CoarseStage(self.place, coarse, optimizer, columns, self.pull)
+        first = CoarseStage(self.place, coarse, optimizer, columns, self.pull, prior)
         self.fit(first, data, self.epochs, self.batch_size)
-        second = FineStage(coarse.prompts.detach(), self.place, fine, optimizer, columns, self.pull)
+        second = FineStage(coarse.prompts.detach(), self.place, fine, optimizer, columns, self.pull, prior)
         self.fit(second, data, self.epochs, self.batch_size)
         self.keep(client, fine)
         return Update(snapshot(coarse), len(data))

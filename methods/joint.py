@@ -13,7 +13,7 @@ from operator import itemgetter
 from typing import Annotated, Literal
 
 import torch
-from pydantic import Field, PositiveFloat, PositiveInt
+from pydantic import Field, NonNegativeFloat, PositiveFloat, PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import one_hot
 
@@ -37,6 +37,7 @@ from fcl_bench import (
     grid_for,
     grown,
     linalg,
+    log_frequencies,
     snapshot,
 )
 
@@ -66,6 +67,7 @@ class Joint:
         epochs: PositiveInt,
         batch_size: PositiveInt,
         lr: PositiveFloat,
+        logit_adjustment: NonNegativeFloat,
     ):
         if head == "ridge" and backbone.trainable:
             raise ConfigError(
@@ -87,6 +89,7 @@ class Joint:
         self.batch_size = batch_size
         self.loss = CrossEntropy(Network(backbone), optimizer)
         self.loss.assign(lr=lr)
+        self.logit_adjustment = logit_adjustment
         self.start = snapshot(self.loss.network)
 
     def init(self) -> Pooled:
@@ -142,6 +145,8 @@ class Joint:
 
     def sgd(self, pool: Samples, weights: StateDict) -> StateDict:
         """From these weights, through Lightning."""
+        columns = torch.arange(len(weights["head.bias"]))
+        self.loss.assign(prior=log_frequencies(pool.labels, columns, self.logit_adjustment))
         self.loss.network.load_state_dict(weights)
         self.fit(self.loss, pool, self.epochs, self.batch_size)
         return snapshot(self.loss.network)

@@ -67,6 +67,7 @@ from fcl_bench import (
     Training,
     Update,
     columns_at_client,
+    log_frequencies,
     outputs,
     shuffled,
     snapshot,
@@ -551,7 +552,9 @@ class TARGET:
         lesson = Lesson(**client.memory) if client.memory else None
         if lesson is not None:
             loss.load_teacher(lesson.teacher)
-        loss.assign(lr=received.lr, columns=columns_at_client(received.columns, client.data.labels))
+        columns = columns_at_client(received.columns, client.data.labels)
+        prior = log_frequencies(client.data.labels, columns, self.settings["logit_adjustment"])
+        loss.assign(lr=received.lr, columns=columns, prior=prior)
         loss.network.load_state_dict(received.weights)
         if len(client.data):
             self.settings["fit"].over(loss, self.batches(client, lesson))

@@ -14,6 +14,7 @@ from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, 
 from fcl_bench.message import snapshot
 from fcl_bench.methods.fedicarl import Rehearsal
 from fcl_bench.replay import Samples
+from fcl_bench.softmax import log_frequencies
 
 
 def network(classes, features=2, backbone=None):
@@ -174,3 +175,21 @@ def test_the_nearest_mean_is_the_one_at_the_smallest_angle_and_unknown_classes_a
     assert scores.argmax(dim=1).tolist() == [0, 1, 0]
     assert scores[2, 1].item() == pytest.approx(-1)
     assert scores[:, 2].tolist() == [-2.0] * 3
+
+
+def test_logit_adjustment_by_hand():
+    """Classes 0 and 2 with 3 and 0 samples count as 4 and 1 of 5; logits 1 and 0 become 1 + log 0.8 and log 0.2."""
+    prior = log_frequencies(torch.tensor([0, 0, 0]), torch.tensor([0, 2]), weight=1.0)
+    assert prior.tolist() == pytest.approx([math.log(0.8), math.log(0.2)])
+    loss = CrossEntropy(network(3), torch.optim.SGD, columns=torch.tensor([0, 2]), prior=prior)
+    found = loss.cross_entropy(torch.tensor([[1.0, 9.0, 0.0]]), torch.tensor([2]))
+    odds = 0.8 * math.exp(1) / 0.2
+    assert found.item() == pytest.approx(math.log(1 + odds))
+    half = log_frequencies(torch.tensor([0, 0, 0]), torch.tensor([0, 2]), weight=0.5)
+    assert half.tolist() == pytest.approx([math.log(0.8) / 2, math.log(0.2) / 2])
+
+
+def test_without_weight_or_classes_there_is_no_logit_adjustment():
+    assert log_frequencies(torch.tensor([0, 1]), torch.tensor([0, 1]), weight=0.0) is None
+    nothing = torch.zeros(0, dtype=torch.int64)
+    assert log_frequencies(nothing, nothing, weight=1.0) is None

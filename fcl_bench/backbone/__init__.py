@@ -86,6 +86,9 @@ class BackboneSource:
     ``feature_range`` is the largest magnitude of a feature, for methods that round features to whole numbers. It is
     public: one that was read off the data would make results depend on them. None is the bound of the last layer where
     that is known to have one.
+
+    ``mean_norm`` is the scale of features: all are multiplied by one number, so that those for training have this mean
+    norm. None leaves them as the network gives them.
     """
 
     name: str
@@ -103,6 +106,7 @@ class BackboneSource:
     width: PositiveInt | None = None
     clients_hold: Literal["features", "images"] | None = None
     feature_range: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    mean_norm: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     def __post_init__(self) -> None:
         if self.name == "none" and self.trainable:
@@ -116,6 +120,11 @@ class BackboneSource:
             raise ConfigError(
                 "backbone.trainable=true trains on images, but backbone.clients_hold=features: "
                 "set backbone.clients_hold=images, or backbone.trainable=false."
+            )
+        if self.mean_norm is not None and self.holds_images:
+            raise ConfigError(
+                f"backbone.mean_norm={self.mean_norm:g} is the scale of features, but clients hold images here: "
+                "set backbone.mean_norm=null."
             )
         self._check_changes()
 
@@ -202,11 +211,15 @@ class BackboneSource:
         return Backbone(features=1, trainable=self.trainable, inputs=InputSpec((3, 1, 1), torch.uint8, 0, 255))
 
     @torch.no_grad()
-    def for_methods(self, sample: Sequence[int]) -> Backbone:
-        """The view of a method on this backbone, when ``sample`` is the shape of what clients hold of one sample."""
+    def for_methods(self, sample: Sequence[int], factor: float = 1.0) -> Backbone:
+        """The view of a method on this backbone, when ``sample`` is the shape of what clients hold of one sample.
+
+        Features have been multiplied by ``factor``.
+        """
         shape = tuple(sample)
         if not self.holds_images:
             bound = self.feature_range or BOUNDS.get(self.name)
+            bound = bound and bound * factor
             return Backbone(shape[0], inputs=InputSpec(shape, low=bound and -bound, high=bound))
         image = torch.zeros(1, *shape, dtype=torch.uint8)
         features = self.network().eval()(image).shape[1]

@@ -25,6 +25,7 @@ ONE_CLASS_ONLY = {"federation"}  # nodes that need no name
 NEUTRAL = {  # a setting that some records do not know yet: the value that means what was done before
     "backbone.clients_hold": None,
     "backbone.feature_range": None,
+    "backbone.mean_norm": None,
     "federation.away": 0,
     "federation.delay": 2,
     "federation.forget": 0,
@@ -36,9 +37,11 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "federation.twice": 0,
     "method.aggregation": "mean",  # of methods that average
     "method.arithmetic": "float64",  # of afcl, fedncm and joint
+    "method.balance": 0,  # of afcl
     "method.bits": None,  # of afcl, fedncm and joint
     "method.distil": "known",  # of fedlwf
     "method.liars": 1,  # of methods that average
+    "method.logit_adjustment": 0,  # of methods that train a softmax
     "method.look_ahead": False,  # of fedcbc
     "method.look_ahead_epochs": 100,  # of fedcbc
     "method.project": None,  # of afcl

@@ -13,6 +13,7 @@ from fcl_bench.config.compose import HINTS, Maker, build
 from fcl_bench.config.run_id import method_name
 from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.digests import remembered_in
+from fcl_bench.data.feature_scale import factor_for, scaled
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
 from fcl_bench.dataset import Dataset, limited
@@ -133,7 +134,12 @@ def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progres
     folder = cache_folder(config)
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
-    return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.shape[1:]))
+    factor = 1.0
+    if backbone.mean_norm is not None:
+        factor = factor_for(train, backbone.mean_norm)
+        train = scaled(train, factor, dataset.name, "train", backbone.name, folder)
+        test = scaled(test, factor, dataset.name, "test", backbone.name, folder)
+    return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.shape[1:], factor))
 
 
 def cache_folder(config: DictConfig) -> Path:

@@ -12,7 +12,7 @@ from making import make
 from sklearn.datasets import load_digits
 from sklearn.linear_model import Ridge
 
-from fcl_bench import Backbone, UserError
+from fcl_bench import Backbone, ClientData, ConfigError, UserError
 from fcl_bench.backbone import InputSpec
 from fcl_bench.config.compose import composed
 from fcl_bench.evidence import hashes
@@ -239,3 +239,57 @@ def test_integer_uploads_are_of_the_smallest_types():
     (exchange,) = done.exchanges
     assert exchange.downlink_bytes == 3 * 8  # the number of classes
     assert exchange.uplink_bytes == 3 * (4 * (200 * 128 + 72 * 72) + 2 * 200 * 10 + 2 * 8)
+
+
+def balanced_ridge(stream, tasks, power):
+    """Ridge regression on all samples of the first tasks, the column of each class divided by a power of its count."""
+    rows = np.concatenate([stream.indices(task, client) for task in range(tasks) for client in range(5)])
+    inputs = FEATURES[TRAIN].double().numpy()[rows]
+    targets = np.eye(stream.tasks[tasks - 1].seen)[stream.number[LABELS[TRAIN][rows]]]
+    return np.linalg.solve(
+        inputs.T @ inputs + np.eye(inputs.shape[1]), inputs.T @ targets / targets.sum(axis=0) ** power
+    )
+
+
+@pytest.mark.parametrize("power", [0.5, 1.0])
+def test_balanced_columns_are_those_of_the_joint_solution_after_every_task(power):
+    method = make(AFCL, Backbone(64), arithmetic="float64", balance=power)
+    done = course(method, FEATURES[TRAIN], LABELS[TRAIN], SiBlurry(3), Dirichlet(5, alpha=0.1))
+    for task, state in enumerate(done.states, start=1):
+        assert relative_error(weights_of(method, state), balanced_ridge(done.stream, task, power)) < 1e-8
+
+
+def test_balanced_columns_of_whole_numbers_are_the_same_to_the_bit():
+    expected = hashes_of(tasks=1, clients=1, balance=0.5)
+    assert hashes_of(tasks=10, alpha=0.05, clients=100, balance=0.5) == expected
+    assert hashes_of(tasks=5, who=Participation(arrival="shuffled"), balance=0.5) == expected
+    plain = hashes_of(tasks=1, clients=1)
+    assert plain["weights"] != expected["weights"]
+
+
+def test_balanced_columns_cost_a_number_for_each_class():
+    exchanges = []
+    for power in (0.0, 0.5):
+        method = make(AFCL, Backbone(64), arithmetic="float64", balance=power)
+        done = course(method, FEATURES[TRAIN], LABELS[TRAIN], SiBlurry(1), Dirichlet(1, alpha=100))
+        exchanges.append(done.exchanges[0].uplink_bytes)
+    assert exchanges[1] - exchanges[0] == 8 * 10
+
+
+def test_samples_are_unlearnt_from_balanced_columns_too():
+    method = make(AFCL, Backbone(64), balance=0.5)
+    labels = torch.from_numpy(LABELS[TRAIN])
+    everything = torch.arange(len(labels))
+    gone = everything[labels == 3]
+    classes = torch.tensor([label for label in range(10) if label != 3])
+    state = method.joint(ClientData(FEATURES[TRAIN], everything, labels), classes=10)
+    left = method.unlearn(state, ClientData(FEATURES[TRAIN], gone, labels[gone]), classes)
+    assert left.by_class.tolist() == np.bincount(LABELS[TRAIN])[classes.numpy()].tolist()
+    assert not method.unlearn(state, ClientData(FEATURES[TRAIN], gone, labels[gone]), torch.tensor([3])).by_class.any()
+
+
+def test_the_papers_messages_cannot_be_balanced():
+    with pytest.raises(
+        ConfigError, match=r"Expected method.form=statistics with method.balance=0.5, but got recursive"
+    ):
+        make(AFCL, Backbone(64), form="recursive", balance=0.5)
