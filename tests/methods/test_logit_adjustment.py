@@ -57,7 +57,7 @@ def test_it_changes_what_is_learnt_and_not_what_is_sent(kind, settings):
 
 
 def test_finetune_descends_the_adjusted_cross_entropy():
-    """One client, full batches: gradient descent on logits that are shifted by the log of (count + 1) / (n + classes)."""
+    """One client, full batches: gradient descent on logits shifted by the log of (count + 1) / (n + classes)."""
     rows = np.flatnonzero(LABELS < 4)[:50]
     labels = LABELS[rows]
     method = make(Finetune, logit_adjustment=1.0, batch_size=1000, rounds=1)
