@@ -40,14 +40,15 @@ if TYPE_CHECKING:
         Distillation,
         Network,
         OptimizerFactory,
+        Replayed,
         distillation,
         outputs,
-        squared_distance,
     )
     from fcl_bench.message import StateDict, snapshot
     from fcl_bench.method import Method
     from fcl_bench.moments import Moments, Numbers, arithmetic_of, grid_for
     from fcl_bench.noisy_sums import Prepared, random_projection, restored, sensitivity, with_noise
+    from fcl_bench.pull import Pull, squared_distance
     from fcl_bench.replay import Reservoir, Samples
     from fcl_bench.revealed import ClassSums
     from fcl_bench.softmax import Scope, columns_at_client, columns_for_all, log_frequencies, masked_targets
@@ -87,14 +88,15 @@ _NAMES = {
         "Distillation",
         "Network",
         "OptimizerFactory",
+        "Replayed",
         "distillation",
         "outputs",
-        "squared_distance",
     ),
     "message": ("StateDict", "snapshot"),
     "method": ("Method",),
     "moments": ("Moments", "Numbers", "arithmetic_of", "grid_for"),
     "noisy_sums": ("Prepared", "random_projection", "restored", "sensitivity", "with_noise"),
+    "pull": ("Pull", "squared_distance"),
     "replay": ("Reservoir", "Samples"),
     "revealed": ("ClassSums",),
     "softmax": ("Scope", "columns_at_client", "columns_for_all", "log_frequencies", "masked_targets"),

@@ -1,7 +1,8 @@
 """Local training: the only gradient loop of the suite, under Lightning Fabric or under a Lightning Trainer.
 
 The loss is a ``LightningModule`` with ``training_step`` and ``configure_optimizers``; it must not use ``self.trainer``
-or hooks, so that both ways run it and give the same weights. Which one runs is configuration: ``local=fabric|trainer``.
+or hooks, so that both ways run it and give the same weights. Which one runs is configuration: ``local=fabric|trainer``. A third
+way, ``local=quick``, takes the same steps with less arithmetic where it can: :mod:`fcl_bench.quick`.
 """
 
 import logging
@@ -139,7 +140,7 @@ class FabricFit(_Settings):
         fabric = _fabric(self.accelerator, self.precision)
         fabric.to_device(module)
         _begin(module, self.compile)
-        with threads_for(numbers_per_sample(module)), _deterministic(self.deterministic):
+        with threads_for(numbers_per_sample(module)), deterministic(self.deterministic):
             optimizer: Any = fabric.setup_optimizers(module.configure_optimizers())  # type: ignore[arg-type]
             for number, batch in enumerate(_with_batchnorm_ready(module, batches)):
                 optimizer.zero_grad()
@@ -160,7 +161,7 @@ class TrainerFit(_Settings):
         import lightning as L
 
         _begin(module, self.compile)
-        with threads_for(numbers_per_sample(module)), _quiet(), _deterministic(self.deterministic):
+        with threads_for(numbers_per_sample(module)), _quiet(), deterministic(self.deterministic):
             trainer = L.Trainer(
                 max_epochs=1,
                 accelerator=self.accelerator,
@@ -228,7 +229,8 @@ def _missing_devices() -> set[str]:
 
 
 @contextmanager
-def _deterministic(wanted: bool) -> Iterator[None]:
+def deterministic(wanted: bool) -> Iterator[None]:
+    """Only deterministic algorithms in this block, if that is wanted."""
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(wanted or before)
     try:

@@ -3,10 +3,10 @@
 Over which classes a cross-entropy goes is chosen in :mod:`fcl_bench.softmax`.
 """
 
-from collections.abc import Callable
-from copy import deepcopy
+from collections.abc import Callable, Sequence
+from copy import copy, deepcopy
 from inspect import get_annotations
-from typing import Any
+from typing import Any, Self
 
 import lightning as L
 import torch
@@ -18,10 +18,13 @@ from fcl_bench.backbone import Backbone
 from fcl_bench.errors import ConfigError
 from fcl_bench.head import Head
 from fcl_bench.message import StateDict
+from fcl_bench.pull import Pull
+from fcl_bench.replay import Reservoir
 from fcl_bench.softmax import masked_targets
 from fcl_bench.threads import numbers_per_sample, threads_for
 
 OptimizerFactory = Callable[..., Optimizer]  # torch.optim.SGD with everything but parameters and learning rate bound
+Replayed = tuple[Tensor, dict[str, Tensor]]  # logits of samples drawn from a reservoir, and what is stored with them
 
 
 class Network(nn.Module):
@@ -70,8 +73,10 @@ class CrossEntropy(L.LightningModule):
 
     ``prior`` is added to the logits of these columns, see :func:`fcl_bench.softmax.log_frequencies`.
 
-    A method with a loss of its own adds to ``training_step``, see :func:`distillation` and :func:`squared_distance`,
-    and declares what its loss needs to know as annotated class attributes.
+    A method with a loss of its own declares what its loss needs to know as annotated class attributes, and says in
+    parts what the loss is: ``loss_of_logits``, and where they are needed ``replays``, ``advice`` and ``pull``. The
+    step of every way of training is made of these parts, those of ``local=quick`` too, which trains a head without this
+    module's own forward pass. A loss with another ``training_step`` is trained by that.
     """
 
     lr: float
@@ -98,7 +103,46 @@ class CrossEntropy(L.LightningModule):
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
         """The loss of one batch."""
         inputs, labels = batch
-        return self.cross_entropy(self.network(inputs), labels)
+        old = [buffer.draw(len(labels), inputs.device) for buffer in self.replays()]
+        together = torch.cat([inputs, *(samples["inputs"] for samples in old)]) if old else inputs
+        shown = self.network.augment(together)
+        logits, *replayed = self.network(shown, augmented=True).split(len(labels))
+        advice = self.advice(shown[: len(labels)])
+        loss = self.loss_of_logits(logits, labels, advice, list(zip(replayed, old, strict=True)))
+        pull = self.pull()
+        return loss if pull is None else pull.added_to(loss, self.network)
+
+    def loss_of_logits(
+        self, logits: Tensor, labels: Tensor, advice: Tensor | None, replayed: Sequence[Replayed]
+    ) -> Tensor:
+        """The loss of a batch, which may look at the logits of ``rows`` only."""
+        return self.cross_entropy(logits, labels)
+
+    def rows(self) -> Tensor | None:
+        """The classes whose logits the loss looks at, ascending; None for all. Others get no gradient from samples.
+
+        A class that has another ``loss_of_logits`` has its own ``rows`` too.
+        """
+        return self.columns
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """The same loss for a head that has these ``rows`` only, and for labels that are positions among them."""
+        narrow = copy(self)
+        if self.columns is not None:
+            narrow.columns = torch.searchsorted(rows, self.columns)
+        return narrow
+
+    def replays(self) -> tuple[Reservoir, ...]:
+        """Each of these gives every batch as many samples as it has, drawn at random."""
+        return ()
+
+    def advice(self, shown: Tensor) -> Tensor | None:
+        """What a teacher says of inputs, (n, ...), the same at every step; None where there is none."""
+        return None
+
+    def pull(self) -> Pull | None:
+        """What the loss has in it beside samples."""
+        return None
 
     def cross_entropy(self, logits: Tensor, labels: Tensor) -> Tensor:
         """Over ``columns`` only: other logits get no gradient."""
@@ -143,22 +187,38 @@ class Distillation(CrossEntropy):
         self.teacher.eval()
         return self
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        inputs, labels = batch
-        shown = self.network.augment(inputs)
-        logits = self.network(shown, augmented=True)
-        return self.cross_entropy(logits, labels) + self.distilled(logits, shown)
+    def loss_of_logits(
+        self, logits: Tensor, labels: Tensor, advice: Tensor | None, replayed: Sequence[Replayed]
+    ) -> Tensor:
+        """Of the labels and, if there is any, of the advice."""
+        return self.cross_entropy(logits, labels) + self.distilled(logits, advice)
 
-    def distilled(self, logits: Tensor, shown: Tensor) -> Tensor | float:
-        """The weighted distillation of a batch, 0 where there is nothing to distil."""
-        columns = self._taught_columns().to(logits.device)
+    def rows(self) -> Tensor | None:
+        """Those of the cross-entropy, and those to distil."""
+        if self.columns is None:
+            return None
+        return torch.cat([self.columns, self._taught_columns()]).unique()
+
+    def narrowed(self, rows: Tensor) -> Self:
+        """See :class:`CrossEntropy`."""
+        narrow = super().narrowed(rows)
+        narrow.distil_columns = torch.searchsorted(rows, self._taught_columns())
+        return narrow
+
+    def advice(self, shown: Tensor) -> Tensor | None:
+        """The teacher's logits of the classes to distil."""
+        columns = self._taught_columns().to(shown.device)
         if len(columns) == 0:
-            return 0.0
+            return None
         with torch.no_grad():
-            taught = self.teacher(shown).index_select(1, columns)
-        learned = logits.index_select(1, columns)
-        return self.weight * distillation(learned, taught, self.temperature)
+            return self.teacher(shown).index_select(1, columns)
+
+    def distilled(self, logits: Tensor, advice: Tensor | None) -> Tensor | float:
+        """The weighted distillation of a batch, 0 where there is nothing to distil."""
+        if advice is None:
+            return 0.0
+        learned = logits.index_select(1, self._taught_columns().to(logits.device))
+        return self.weight * distillation(learned, advice, self.temperature)
 
     def _taught_columns(self) -> Tensor:
         if self.distil_columns is None:
@@ -173,26 +233,3 @@ def distillation(logits: Tensor, taught: Tensor, temperature: float) -> Tensor:
     tensor(0.6931)
     """
     return cross_entropy(logits / temperature, (taught / temperature).softmax(dim=1))
-
-
-def squared_distance(network: nn.Module, anchor: StateDict, importance: StateDict | None = None) -> Tensor:
-    """Sum over parameters of (w - anchor)^2, each times its importance.
-
-    Parameters that the anchor does not have are free; so are head rows beyond those that the anchor has.
-
-    >>> layer = nn.Linear(1, 2, bias=False)
-    >>> layer.load_state_dict({"weight": torch.tensor([[3.0], [9.0]])})
-    <All keys matched successfully>
-    >>> squared_distance(layer, {"weight": torch.tensor([[1.0]])}, {"weight": torch.tensor([[0.5]])}).item()
-    2.0
-    """
-    terms = []
-    for name, value in network.named_parameters():
-        if name not in anchor:
-            continue
-        old = anchor[name].to(value.device)
-        now = value if value.shape == old.shape else value[: len(old)]
-        gap = now - old
-        weighed = gap if importance is None else gap * importance[name].to(value.device)
-        terms.append((weighed * gap).sum())
-    return torch.stack(terms).sum()

@@ -60,9 +60,13 @@ class Reservoir:
         kept = {name: _fill_slots(slots, rows, self.columns.get(name)) for name, rows in columns.items()}
         return Reservoir(self.seen + arriving, kept)
 
+    def drawn(self, number: int) -> Tensor:
+        """Where so many rows are, each drawn independently of the others: (number,)."""
+        return torch.randint(len(self), (number,))
+
     def draw(self, number: int, device: torch.device) -> dict[str, Tensor]:
         """So many rows at random, each drawn independently of the others: their columns, on a device."""
-        positions = torch.randint(len(self), (number,))
+        positions = self.drawn(number)
         return {name: column[positions].to(device) for name, column in self.columns.items()}
 
 

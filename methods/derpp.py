@@ -10,7 +10,7 @@ it is trained on, with those of the moment). Stored logits cover the classes reg
 compared. The cross-entropy of buffered samples goes over all classes seen, that of current ones over ``ce_scope``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Unpack
 
 import torch
@@ -24,6 +24,7 @@ from fcl_bench import (
     Clients,
     CrossEntropy,
     FederatedAveraging,
+    Replayed,
     Reservoir,
     Round,
     StateDict,
@@ -47,18 +48,24 @@ class DarkReplay(CrossEntropy):
     beta: float
     buffer: Reservoir
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        if len(self.buffer) == 0:
-            return super().training_step(batch, batch_idx)
-        inputs, labels = batch
-        first = self.buffer.draw(len(labels), inputs.device)
-        second = self.buffer.draw(len(labels), inputs.device)
-        logits = self.network(torch.cat([inputs, first["inputs"], second["inputs"]]))
-        current, dark, labelled = logits.split(len(labels))
-        loss = self.cross_entropy(current, labels)
+    def loss_of_logits(
+        self, logits: Tensor, labels: Tensor, advice: Tensor | None, replayed: Sequence[Replayed]
+    ) -> Tensor:
+        """Of current samples, of the logits of some old ones and of the labels of others."""
+        loss = self.cross_entropy(logits, labels)
+        if not replayed:
+            return loss
+        (dark, first), (labelled, second) = replayed
         loss = loss + self.beta * cross_entropy(labelled, second["labels"])
         return loss + self.alpha * known_error(dark, first["logits"], first["known"])
+
+    def rows(self) -> Tensor | None:
+        """All of them where there is replay."""
+        return None if len(self.buffer) else self.columns
+
+    def replays(self) -> tuple[Reservoir, ...]:
+        """Two draws from the buffer."""
+        return (self.buffer, self.buffer) if len(self.buffer) else ()
 
 
 def known_error(logits: Tensor, stored: Tensor, known: Tensor) -> Tensor:

@@ -9,10 +9,9 @@ Deviates: a sample enters the buffer when its task is over, not while it is trai
 of earlier tasks only. With another ``ce_scope`` than seen, that scope holds for the current half of the batch.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Unpack
 
-import torch
 from pydantic import PositiveInt
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -23,6 +22,7 @@ from fcl_bench import (
     Clients,
     CrossEntropy,
     FederatedAveraging,
+    Replayed,
     Reservoir,
     Round,
     StateDict,
@@ -37,17 +37,22 @@ class Replay(CrossEntropy):
 
     buffer: Reservoir
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        if len(self.buffer) == 0:
-            return super().training_step(batch, batch_idx)
-        inputs, labels = batch
-        old = self.buffer.draw(len(labels), inputs.device)
-        logits = self.network(torch.cat([inputs, old["inputs"]]))
-        current, replayed = logits.split(len(labels))
-        current_loss = self.cross_entropy(current, labels)
-        replayed_loss = cross_entropy(replayed, old["labels"])
-        return (current_loss + replayed_loss) / 2
+    def loss_of_logits(
+        self, logits: Tensor, labels: Tensor, advice: Tensor | None, replayed: Sequence[Replayed]
+    ) -> Tensor:
+        """The mean of both halves."""
+        loss = self.cross_entropy(logits, labels)
+        for old_logits, old in replayed:
+            loss = (loss + cross_entropy(old_logits, old["labels"])) / 2
+        return loss
+
+    def rows(self) -> Tensor | None:
+        """All of them where there is replay."""
+        return None if len(self.buffer) else self.columns
+
+    def replays(self) -> tuple[Reservoir, ...]:
+        """One draw from the buffer."""
+        return (self.buffer,) if len(self.buffer) else ()
 
 
 class FedAvgER:

@@ -38,6 +38,7 @@ from fcl_bench import (
     FederatedAveraging,
     Like,
     Network,
+    Pull,
     Range,
     Round,
     StateDict,
@@ -49,7 +50,6 @@ from fcl_bench import (
     numbers_per_sample,
     outputs,
     snapshot,
-    squared_distance,
     threads_for,
 )
 
@@ -79,12 +79,9 @@ class Elastic(CrossEntropy):
     anchor: StateDict | None = None
     stiffness: StateDict
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        loss = super().training_step(batch, batch_idx)
-        if self.anchor is None:
-            return loss
-        return loss + squared_distance(self.network, self.anchor, self.stiffness) / 2
+    def pull(self) -> Pull | None:
+        """Towards the anchor, if there is one."""
+        return None if self.anchor is None else Pull(self.anchor, self.stiffness)
 
 
 class FedEWC:

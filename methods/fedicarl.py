@@ -20,7 +20,7 @@ Where clients do not answer, a class whose mean nobody tells keeps that of the t
 and trains with a random ``memory_size`` of them, drawn anew for every task, uniform mean over clients.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal, Unpack
 
@@ -40,6 +40,7 @@ from fcl_bench import (
     FederatedAveraging,
     Kind,
     Range,
+    Replayed,
     Round,
     Samples,
     Shape,
@@ -90,18 +91,27 @@ class Rehearsal(Distillation):
 
     sigmoid: bool
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
+    def loss_of_logits(
+        self, logits: Tensor, labels: Tensor, advice: Tensor | None, replayed: Sequence[Replayed]
+    ) -> Tensor:
+        """Of one batch, by the loss that is chosen."""
         if not self.sigmoid:
-            return super().training_step(batch, batch_idx)
-        inputs, labels = batch
-        shown = self.network.augment(inputs)
-        logits = self.network(shown, augmented=True)
+            return super().loss_of_logits(logits, labels, advice, replayed)
         targets = one_hot(labels, logits.shape[1]).to(logits.dtype)
-        if self.taught:
-            with torch.no_grad():
-                targets[:, : self.taught] = self.teacher(shown).sigmoid()
+        if advice is not None:
+            targets[:, : self.taught] = advice.sigmoid()
         return binary_cross_entropy_with_logits(logits, targets, reduction="sum") / len(labels)
+
+    def rows(self) -> Tensor | None:
+        """All of them for sigmoids."""
+        return None if self.sigmoid else super().rows()
+
+    def advice(self, shown: Tensor) -> Tensor | None:
+        """For sigmoids, all logits of the teacher."""
+        if not self.sigmoid:
+            return super().advice(shown)
+        with torch.no_grad():
+            return self.teacher(shown) if self.taught else None
 
 
 class FediCaRL:

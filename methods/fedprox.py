@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Annotated, Unpack
 
 from pydantic import Field
-from torch import Tensor, nn
+from torch import nn
 
 from fcl_bench import (
     Backbone,
@@ -19,12 +19,12 @@ from fcl_bench import (
     Clients,
     CrossEntropy,
     FederatedAveraging,
+    Pull,
     Round,
     StateDict,
     Task,
     Training,
     Update,
-    squared_distance,
 )
 
 
@@ -34,12 +34,9 @@ class Proximal(CrossEntropy):
     mu: float
     anchor: StateDict
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        loss = super().training_step(batch, batch_idx)
-        if self.mu == 0:
-            return loss
-        return loss + self.mu / 2 * squared_distance(self.network, self.anchor)
+    def pull(self) -> Pull | None:
+        """Towards the anchor."""
+        return Pull(self.anchor, self.mu) if self.mu else None
 
 
 class FedProx:

@@ -14,7 +14,7 @@ by itself, one change of their changes, which then stands for each of them.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Unpack
 
 import torch
 from pydantic import PositiveFloat
@@ -28,6 +28,7 @@ from fcl_bench import (
     CrossEntropy,
     FederatedAveraging,
     Like,
+    Pull,
     Round,
     StateDict,
     Task,
@@ -61,35 +62,14 @@ class Reply:
     change: Annotated[StateDict, Like("control", or_empty=True)]
 
 
-class Correct(torch.autograd.Function):
-    """A loss as it is, whose gradient has a correction added for every parameter."""
-
-    @staticmethod
-    def forward(ctx: Any, loss: Tensor, corrections: list[Tensor], *parameters: Tensor) -> Tensor:
-        """The loss; the parameters are named only for their gradients to pass here."""
-        ctx.corrections = corrections
-        return loss.clone()
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        """What the loss is scaled by, the corrections are scaled by; on a CPU it is not, and a pass is saved."""
-        if gradient.is_cpu and gradient == 1:
-            return gradient, None, *ctx.corrections
-        corrections = [gradient * correction for correction in ctx.corrections]
-        return gradient, None, *corrections
-
-
 class Corrected(CrossEntropy):
     """Cross-entropy with ``correction`` added to its gradient."""
 
     correction: StateDict
 
-    def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:
-        """The loss of one batch."""
-        loss = super().training_step(batch, batch_idx)
-        names, parameters = zip(*self.network.named_parameters(), strict=True)
-        corrections = [self.correction[name].to(loss.device) for name in names]
-        return Correct.apply(loss, corrections, *parameters)
+    def pull(self) -> Pull:
+        """The same at every step, wherever the weights are."""
+        return Pull(slope=self.correction)
 
 
 class Scaffold:

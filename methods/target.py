@@ -420,7 +420,7 @@ class Rehearsal(Distillation):
         loss = self.cross_entropy(self.network(inputs), labels)
         for samples in synthetic:
             shown = self.network.augment(samples)
-            loss = loss + self.distilled(self.network(shown, augmented=True), shown)
+            loss = loss + self.distilled(self.network(shown, augmented=True), self.advice(shown))
         return loss
 
 

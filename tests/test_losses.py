@@ -10,7 +10,7 @@ from torch.nn.functional import cross_entropy
 from fcl_bench.backbone import Backbone
 from fcl_bench.head import CosineToMeans, grown
 from fcl_bench.local import FabricFit
-from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, outputs, squared_distance
+from fcl_bench.losses import CrossEntropy, Distillation, Network, distillation, outputs
 from fcl_bench.message import snapshot
 from fcl_bench.methods.fedicarl import Rehearsal
 from fcl_bench.replay import Samples
@@ -146,21 +146,6 @@ def test_the_teacher_stays_as_it_is_and_predicts_in_eval_mode():
     assert not loss.teacher.training
     assert all(torch.equal(value, before[name]) for name, value in snapshot(loss.teacher).items())
     assert not torch.equal(snapshot(loss.network)["backbone.running_mean"], start["backbone.running_mean"])
-
-
-def test_squared_distance_by_hand_and_its_gradient():
-    net = network(3)
-    anchor = {"head.weight": torch.zeros(2, 2), "head.bias": torch.ones(2)}
-    importance = {"head.weight": torch.tensor([[1.0, 2.0], [3.0, 4.0]]), "head.bias": torch.tensor([5.0, 6.0])}
-    w, b = net.head.weight.detach(), net.head.bias.detach()
-    assert squared_distance(net, anchor).item() == pytest.approx(float((w[:2] ** 2).sum() + ((b[:2] - 1) ** 2).sum()))
-    weighed = squared_distance(net, anchor, importance)
-    by_hand = w[0, 0] ** 2 + 2 * w[0, 1] ** 2 + 3 * w[1, 0] ** 2 + 4 * w[1, 1] ** 2
-    by_hand = by_hand + 5 * (b[0] - 1) ** 2 + 6 * (b[1] - 1) ** 2
-    assert weighed.item() == pytest.approx(by_hand.item())
-    weighed.backward()
-    torch.testing.assert_close(net.head.weight.grad[:2], 2 * importance["head.weight"] * w[:2])
-    assert torch.equal(net.head.weight.grad[2], torch.zeros(2))  # a row that the anchor does not have is free
 
 
 def test_outputs_are_those_of_one_large_batch():

@@ -1,0 +1,104 @@
+"""Quick training of a linear head on fixed features: the same steps with less arithmetic, ``local=quick``.
+
+What may go in: how a loss tells that it can be trained so, and the arithmetic that makes use of it. A loss says nothing
+twice for it: its parts (:class:`fcl_bench.losses.CrossEntropy`) are those of every other way of training.
+
+Rows of the head whose logits the loss does not look at are left out of every product, and end where a formula says.
+Where a client has fewer samples than features, the steps may be taken in the space of the samples.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from fcl_bench import local
+from fcl_bench.local import FabricFit, Indexable, batch_sizes
+from fcl_bench.quick.samples import Pool, Step, pooled
+from fcl_bench.quick.spaces import FeatureSpace, SampleSpace, Space
+from fcl_bench.quick.structure import Training, quick_training
+from fcl_bench.threads import numbers_per_sample, threads_for
+
+if TYPE_CHECKING:  # it takes seconds to import, and methods in closed form do without
+    import lightning as L
+
+POOLED = 1 << 28  # bytes of samples that are held in one piece; with more of them, the plain way takes parts
+SHARED = 8  # over so many fits the products of all pairs of samples are thought to be shared
+
+
+class QuickFit(FabricFit):
+    """As :class:`FabricFit`, but quick where the loss has declared what makes that possible."""
+
+    def __call__(self, module: "L.LightningModule", data: Indexable, epochs: int, batch_size: int) -> None:
+        """See :class:`fcl_bench.local.Fit`."""
+        if not self._needs_fabric() and next(module.parameters()).device != self.device:
+            module.to(self.device)
+        training = None if self._needs_fabric() else quick_training(module)
+        if training is None or len(data) == 0 or not small(data, training):
+            return super().__call__(module, data, epochs, batch_size)
+        with threads_for(numbers_per_sample(module)), local.deterministic(self.deterministic), torch.no_grad():
+            train(training, pooled(training, data, self.device), epochs, batch_size)
+
+    def _needs_fabric(self) -> bool:
+        return self.precision != "32-true" or self.gradient_clip is not None or self.compile is not None
+
+
+def small(data: Indexable, training: Training) -> bool:
+    """Whether all samples may be held in one piece."""
+    rows = len(data) + sum(map(len, training.draws))
+    return rows * training.features * 4 <= POOLED
+
+
+def train(training: Training, pool: Pool, epochs: int, batch_size: int) -> None:
+    """Train the head in place."""
+    space = space_for(training, pool, epochs)
+    steps = 0
+    for _ in range(epochs):
+        order = torch.randperm(pool.own).split(batch_sizes(pool.own, batch_size))
+        epoch = [pool.step(positions) for positions in order]  # draws from the buffers, in the order of the steps
+        for part in parts(epoch, space.table):
+            walk(training, space, pool, part)
+        steps += len(epoch)
+    training.finish(*space.weights(), steps)
+
+
+def space_for(training: Training, pool: Pool, epochs: int) -> Space:
+    """Where the steps are taken: where the sizes say that there are fewer multiplications."""
+    if training.uniform and sample_space_is_less_work(training, pool, epochs):
+        return SampleSpace(training, pool.inputs)
+    return FeatureSpace(training, pool.inputs)
+
+
+def sample_space_is_less_work(training: Training, pool: Pool, epochs: int) -> bool:
+    """By the numbers of multiplications; samples must be fewer than features."""
+    rows = len(pool.inputs)
+    features = training.features
+    classes = training.classes
+    seen = epochs * pool.own * (1 + len(pool.draws))  # rows of all batches together
+    there = 2 * seen * features * classes
+    here = seen * rows * classes + 2 * rows * features * classes + rows * rows * features // SHARED
+    return rows < features and here < there
+
+
+def parts(epoch: list[Step], table: Tensor) -> Iterator[list[Step]]:
+    """An epoch in pieces whose rows of a table are gathered at once: one large step through memory is faster."""
+    row = table.shape[1] * table.element_size()
+    at_once = max(1, local.GATHERED // (row * len(epoch[0].rows)))
+    for start in range(0, len(epoch), at_once):
+        yield epoch[start : start + at_once]
+
+
+def walk(training: Training, space: Space, pool: Pool, steps: list[Step]) -> None:
+    """Some steps of an epoch."""
+    sizes = [len(step.rows) for step in steps]
+    rows = torch.cat([step.rows for step in steps])
+    gathered = space.gathered(rows, sizes)
+    targets = pool.targets(steps)
+    for step, inputs, target in zip(steps, gathered, targets, strict=True):
+        logits = space.logits(inputs).requires_grad_()
+        with torch.enable_grad():
+            loss = pool.loss(training.narrowed, logits, target)
+        (slope,) = torch.autograd.grad(loss, logits)
+        space.step(step.rows, inputs, slope)

@@ -1,0 +1,133 @@
+"""What a loss must be like to be trained quickly: told in parts, of a linear head on its inputs, in steps of SGD."""
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+from torch.optim import SGD, Optimizer
+
+from fcl_bench.head import Head
+from fcl_bench.losses import CrossEntropy, Network
+from fcl_bench.quick.coasting import Descent, Hold, coasted, hold
+
+
+class Training:
+    """A loss that can be trained quickly, and the rows of its head that take part in products."""
+
+    def __init__(self, module: CrossEntropy, descent: Descent):
+        self.module = module
+        self.descent = descent
+        self.head = module.network.head
+        self.rows = self._rows()
+        self.narrowed = module if self.rows is None else module.narrowed(self.rows.cpu())
+        self.draws = module.replays()
+        pull = module.pull()
+        self.weight_hold = hold("head.weight", self.head.weight, pull, descent.weight_decay)
+        self.bias_hold = hold("head.bias", self.head.bias, pull, descent.weight_decay)
+
+    def _rows(self) -> Tensor | None:
+        """None for all."""
+        rows = self.module.rows()
+        if rows is None or len(rows) == self.head.out_features:
+            return None
+        return rows.to(self.head.bias.device)
+
+    @property
+    def features(self) -> int:
+        """Of a sample."""
+        return self.head.in_features
+
+    @property
+    def classes(self) -> int:
+        """How many rows take part."""
+        return self.head.out_features if self.rows is None else len(self.rows)
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all numbers that take part decay alike."""
+        decays = [self.weight_hold.at(self.rows).decay, self.bias_hold.at(self.rows).decay]
+        return all(isinstance(decay, float) for decay in decays) and decays[0] == decays[1]
+
+    def weight(self) -> tuple[Tensor, Hold]:
+        """Of the rows that take part, and what holds it."""
+        return taken(self.head.weight, self.rows), self.weight_hold.at(self.rows)
+
+    def bias(self) -> tuple[Tensor, Hold]:
+        """Of the rows that take part, and what holds it."""
+        return taken(self.head.bias, self.rows), self.bias_hold.at(self.rows)
+
+    def finish(self, weight: Tensor, bias: Tensor, steps: int) -> None:
+        """Write the rows that took part, and let the others follow their formula for as many steps."""
+        for parameter, trained, held in (
+            (self.head.weight, weight, self.weight_hold),
+            (self.head.bias, bias, self.bias_hold),
+        ):
+            if self.rows is None:
+                parameter.copy_(trained)
+                continue
+            others = complement(self.rows, len(parameter))
+            rest = coasted(taken(parameter, others), held.at(others), steps, self.descent)
+            parameter.index_copy_(0, others, rest)
+            parameter.index_copy_(0, self.rows, trained)
+
+
+def complement(rows: Tensor, number: int) -> Tensor:
+    """The rows of so many that are not among these.
+
+    >>> complement(torch.tensor([1, 3]), 5)
+    tensor([0, 2, 4])
+    """
+    left = torch.ones(number, dtype=torch.bool, device=rows.device)
+    left[rows] = False
+    return left.nonzero().flatten()
+
+
+def taken(value: Tensor, rows: Tensor | None) -> Tensor:
+    """A copy of some rows."""
+    return value.detach().clone() if rows is None else value.detach().index_select(0, rows)
+
+
+def quick_training(module: nn.Module) -> Training | None:
+    """How to train it quickly; None where something about it is not as it must be."""
+    if not isinstance(module, CrossEntropy) or not told_in_parts(type(module)):
+        return None
+    if not head_on_inputs(module.network):
+        return None
+    descent = plain_descent(module.configure_optimizers(), module.network)
+    return None if descent is None else Training(module, descent)
+
+
+@cache
+def told_in_parts(kind: type[CrossEntropy]) -> bool:
+    """Whether its step is made of its parts, and its ``rows`` are said no earlier than what looks at them."""
+    rows = depth(kind, "rows")
+    step = kind.training_step is CrossEntropy.training_step
+    return step and rows <= depth(kind, "loss_of_logits") and rows <= depth(kind, "cross_entropy")
+
+
+def depth(kind: type, name: str) -> int:
+    """How far up a class finds an attribute; 0 for its own."""
+    return next(number for number, parent in enumerate(kind.__mro__) if name in vars(parent))
+
+
+def head_on_inputs(network: Network) -> bool:
+    """Whether there is nothing to the network but a head whose weights are all trained, in single precision."""
+    return (
+        type(network) is Network
+        and type(network.backbone) is nn.Identity
+        and type(network.augment) is nn.Identity
+        and type(network.head) is Head
+        and all(value.requires_grad and value.dtype == torch.float32 for value in network.parameters())
+    )
+
+
+def plain_descent(optimizer: Optimizer, network: Network) -> Descent | None:
+    """The settings of SGD with or without momentum and weight decay; None for all else."""
+    if type(optimizer) is not SGD or len(optimizer.param_groups) != 1:
+        return None
+    (group,) = optimizer.param_groups
+    others = ("dampening", "nesterov", "maximize", "differentiable")
+    trained = {id(value) for value in group["params"]}
+    if any(group[name] for name in others) or trained != {id(value) for value in network.parameters()}:
+        return None
+    return Descent(float(group["lr"]), float(group["momentum"]), float(group["weight_decay"]))
