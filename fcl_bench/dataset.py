@@ -61,9 +61,11 @@ def limited(dataset: Dataset, train: int | None, test: int | None, seed: int) ->
     """The first ``train`` and ``test`` samples after a seeded shuffle, for quick looks; None for all, as they are."""
     parts: dict[str, Any] = {}
     for name, limit in (("train", train), ("test", test)):
+        if limit is None:
+            continue
         half: Half = getattr(dataset, name)
         size = len(half.labels)
-        if limit is not None and limit < size:
+        if limit < size:
             order = generator(seed, "limit", name).permutation(size)
             parts[name] = Part(half, order[:limit])
     if not parts:

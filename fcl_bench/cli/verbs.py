@@ -125,6 +125,13 @@ def unlearn_samples(words: list[str]) -> None:
     unlearn(words)
 
 
+def tune_methods(words: list[str]) -> None:
+    """Choose hyper-parameters on held-out training samples."""
+    from fcl_bench.cli.tuning import tune
+
+    tune(words)
+
+
 def compare_records(words: list[str]) -> None:
     """Say whether two records are the same run to the bit and, if not, where they part first.
 
@@ -153,4 +160,5 @@ VERBS: dict[str, Callable[[list[str]], None]] = {
     "certify": certify_runs,
     "unlearn": unlearn_samples,
     "same": compare_records,
+    "tune": tune_methods,
 }

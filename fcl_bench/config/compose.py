@@ -8,7 +8,7 @@ import copy
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -45,6 +45,7 @@ GROUP_NODES = [group for group in GROUPS if group not in (*META_GROUPS, "method"
 NODES = [*GROUP_NODES, "method"]  # the method last, as it refers to others
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
 HINTS = ("input_size", "lr")  # settings of a data set that other groups read through interpolation, not the target
+SEARCH = "search"  # setting of a method: where tune looks for better values
 
 
 def composed(*overrides: str) -> DictConfig:
@@ -59,9 +60,12 @@ def settings_of(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     """The settings of a run: a copy of what Hydra has composed for some overrides, without its own settings.
 
     What ``training.yaml`` sets for SGD is left out if another optimizer was chosen which does not have it. What stands
-    in the overrides remains: :func:`check` will say that it does not exist.
+    in the overrides remains: :func:`check` will say that it does not exist. Where a method's values are searched is not
+    a setting of a run.
     """
+    _refuse_search(overrides)
     settings = OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"])
+    _leave_out_search(settings)
     optimizer = OmegaConf.select(settings, "method.optimizer")
     default = OmegaConf.create(config_file("training") or "").optimizer
     if not isinstance(optimizer, DictConfig) or optimizer.get("_target_") == default["_target_"]:
@@ -75,6 +79,19 @@ def settings_of(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     return settings
 
 
+def _refuse_search(overrides: Sequence[str]) -> None:
+    for key in sorted(keys(overrides)):
+        if f"{key}.".startswith(f"method.{SEARCH}."):
+            raise ConfigError(f"Only python -m fcl_bench tune reads {key}: leave it out, or set the value itself.")
+
+
+def _leave_out_search(settings: DictConfig) -> None:
+    method = settings.get("method")
+    if isinstance(method, DictConfig) and SEARCH in method:
+        with open_dict(method):
+            del method[SEARCH]
+
+
 def keys(overrides: Iterable[str]) -> set[str]:
     """The settings that overrides name.
 
@@ -84,8 +101,8 @@ def keys(overrides: Iterable[str]) -> set[str]:
     return {override.partition("=")[0].lstrip("+~") for override in overrides}
 
 
-def check(config: DictConfig) -> None:
-    """Raise a :class:`ConfigError` for the first value that does not fit."""
+def check(config: DictConfig, free: Collection[str] = ()) -> None:
+    """Raise a :class:`ConfigError` for the first value that does not fit; a protocol leaves what is ``free`` alone."""
     for name in map(str, config):
         if name not in ROOT_SETTINGS and name not in NODES:
             raise ConfigError(f"There is no setting '{name}'; a run has: {choices(name, [*ROOT_SETTINGS, *NODES])}.")
@@ -97,7 +114,7 @@ def check(config: DictConfig) -> None:
     if getattr(_target(config.method), "needs_frozen_backbone", False):
         _check_frozen(config)
     if config.protocol is not None:
-        check_protocol(config)
+        check_protocol(config, free)
 
 
 def _check_frozen(config: DictConfig) -> None:

@@ -56,7 +56,7 @@ def _unknown_setting(error: Exception) -> str | None:
         return None
     parent, _, key = cause.full_key.rpartition(".")
     siblings = map(str, cause.parent_node or ())
-    known = [name for name in siblings if name != "hydra" and not name.startswith("_")]
+    known = [name for name in siblings if name not in ("hydra", "search") and not name.startswith("_")]
     return f"There is no setting '{cause.full_key}'; {parent or 'a run'} has: {choices(key, known)}."
 
 

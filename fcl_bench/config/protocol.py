@@ -1,5 +1,6 @@
 """Protocols: named settings that a run must have followed if its record names them."""
 
+from collections.abc import Collection
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -9,12 +10,17 @@ from fcl_bench.config.run_id import method_name
 from fcl_bench.errors import ConfigError, choices
 
 
-def check_protocol(config: DictConfig) -> None:
-    """Raise a :class:`ConfigError` for the first setting that is not what ``config.protocol`` fixes."""
+def check_protocol(config: DictConfig, free: Collection[str] = ()) -> None:
+    """Raise a :class:`ConfigError` for the first setting that is not what ``config.protocol`` fixes.
+
+    Settings that are ``free``, or within a group that is, may be anything.
+    """
     wanted = fixed(config.protocol)
     if "rounds" in config.method:  # else it is not a method that the budget is for
         wanted |= _budget(config)
     for key, value in wanted.items():
+        if any(f"{key}.".startswith(f"{name}.") for name in free):
+            continue
         given: Any = OmegaConf.select(config, key)
         if OmegaConf.is_config(given):
             given = OmegaConf.to_container(given)

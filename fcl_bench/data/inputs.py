@@ -1,5 +1,6 @@
 """What all clients together hold, as a handle on a file: cheap to make, cheap to send to another process."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -46,3 +47,48 @@ class Inputs:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Inputs, (self.path, self.dtype, self.shape)
+
+
+@dataclass(frozen=True)
+class SomeInputs:
+    """Some rows of a file in a given order, which are read where they are asked for and copied nowhere before."""
+
+    whole: Inputs
+    rows: Tensor  # (n,) int64
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all these rows together."""
+        return (len(self.rows), *self.whole.shape[1:])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of the numbers."""
+        return self.whole.dtype
+
+    @property
+    def device(self) -> torch.device:
+        """Where rows are before a model asks for them."""
+        return torch.device("cpu")
+
+    @property
+    def ndim(self) -> int:
+        """2 for features, 4 for images."""
+        return self.whole.ndim
+
+    @property
+    def tensor(self) -> Tensor:
+        """All rows, in memory."""
+        return self.whole[self.rows]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, positions: Tensor) -> Tensor:
+        """The rows at ``positions``, (n,) int64, in memory."""
+        return self.whole[self.rows[positions]]
+
+    def split(self, rows: int) -> Iterator[Tensor]:
+        """Batches of ``rows`` rows in their order, one after the other in memory; the last one may be shorter."""
+        for batch in self.rows.split(rows):
+            yield self.whole[batch]

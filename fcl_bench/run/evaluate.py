@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fcl_bench.data.inputs import SomeInputs
 from fcl_bench.errors import UserError
 from fcl_bench.stream import Task
 
@@ -29,7 +30,7 @@ def predict(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task
 
 
 @torch.inference_mode()
-def answer(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task) -> Answers:
+def answer(classifier: nn.Module, inputs: Tensor | SomeInputs, order: np.ndarray, task: Task) -> Answers:
     """The original label of the best score for every input, and the confidence in it.
 
     ``order`` gives the original label of each registered class, and ``task`` is the last one that was learned. What a

@@ -15,7 +15,7 @@ from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.digests import remembered_in
 from fcl_bench.data.feature_scale import factor_for, scaled
 from fcl_bench.data.features import cached_inputs
-from fcl_bench.data.inputs import Inputs
+from fcl_bench.data.inputs import Inputs, SomeInputs
 from fcl_bench.dataset import Dataset, limited
 from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation
@@ -49,8 +49,8 @@ class Scenario:
     config: DictConfig
     dataset: Dataset
     stream: Stream
-    train: Inputs  # as clients hold them
-    test: Inputs
+    train: Inputs | SomeInputs  # as clients hold them
+    test: Inputs | SomeInputs
     backbone: Backbone
 
     @cached_property
@@ -105,26 +105,47 @@ def plan(config: DictConfig) -> Plan:
 
     A method whose settings do not go together says so here, before anything is computed or written.
     """
+    method = checked_method(config)
+    whole = load_dataset(config)
+    planned = plan_on(config, limited(whole, config.limit_train, config.limit_test, config.seed))
+    refuse_missing_samples(config, method, planned.stream)
+    return planned
+
+
+def checked_method(config: DictConfig) -> Method:
+    """A method for looking at; a :class:`ConfigError` says which settings do not go together."""
     source: BackboneSource = build(config.backbone)
-    method = build(config.method, source.stand_in())
+    method: Method = build(config.method, source.stand_in())
     privacy: Privacy = build(config.privacy)
     privacy.check(method)
     build(config.federation).check(privacy)
+    return method
+
+
+def load_dataset(config: DictConfig) -> Dataset:
+    """All of the data set, of which no image was read."""
     settings: Any = OmegaConf.to_container(config.dataset, resolve=True)
     for hint in HINTS:
         settings.pop(hint, None)
     with remembered_in(cache_folder(config)):
-        whole: Dataset = build(OmegaConf.create(settings))
-    dataset = limited(whole, config.limit_train, config.limit_test, config.seed)
+        return build(OmegaConf.create(settings))
+
+
+def plan_on(config: DictConfig, dataset: Dataset) -> Plan:
+    """Deal the samples of a data set to tasks and clients."""
     temporal = build(config.stream)
     spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
+    return Plan(dataset, stream, build(config.backbone), temporal.manifest)
+
+
+def refuse_missing_samples(config: DictConfig, method: Method, stream: Stream) -> None:
+    """Raise a :class:`ConfigError` if the method needs public samples that the stream does not reserve."""
     if getattr(method, "needs_public_samples", False) and len(stream.reserved) == 0:
         raise ConfigError(
             f"Expected public samples for method={method_name(config)}, which needs them with these settings, "
             "but the stream reserves none: set stream.reserved=20."
         )
-    return Plan(dataset, stream, source, temporal.manifest)
 
 
 def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progress]) -> Scenario:

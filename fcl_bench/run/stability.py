@@ -8,14 +8,14 @@ from omegaconf import DictConfig
 from torch import Generator, Tensor, linspace, randn
 from torch.nn.functional import normalize
 
-from fcl_bench.data.inputs import Inputs
+from fcl_bench.data.inputs import Inputs, SomeInputs
 
 SAMPLE = 1000  # rows that the eigenvalue is estimated from
 STEPS = 20  # of the power iteration
 SGD = "torch.optim.SGD"
 
 
-def warning(config: DictConfig, train: Inputs) -> str | None:
+def warning(config: DictConfig, train: Inputs | SomeInputs) -> str | None:
     """A sentence where ``method.lr`` is above the limit; None where it is not, or where no limit is known.
 
     It is known for methods that train a softmax head (they have the setting ``ce_scope``) by SGD on features.
@@ -36,7 +36,7 @@ def warning(config: DictConfig, train: Inputs) -> str | None:
     )
 
 
-def sampled(train: Inputs) -> Tensor:
+def sampled(train: Inputs | SomeInputs) -> Tensor:
     """A thousand rows at equal distances, or all if there are fewer."""
     rows = min(len(train), SAMPLE)
     return train[linspace(0, len(train) - 1, rows).long()]

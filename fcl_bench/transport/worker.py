@@ -1,15 +1,12 @@
 """What a process of ``transport=processes`` does: it holds a site, and serves requests until its pipe is closed."""
 
-import os
 import pickle
 import signal
 import sys
 import traceback
 import warnings
 from dataclasses import dataclass, replace
-from multiprocessing import parent_process
-from multiprocessing.connection import Connection, wait
-from threading import Thread
+from multiprocessing.connection import Connection
 from typing import Any
 
 import torch
@@ -17,6 +14,7 @@ import torch
 from fcl_bench.decoding import Classes, MessageError, decode
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message import encode
+from fcl_bench.new_processes import end_with_the_parent
 from fcl_bench.threads import one_thread
 from fcl_bench.transport import Call, Failed
 from fcl_bench.transport.wire import over_the_wire
@@ -50,7 +48,7 @@ class Failure:
 def serve(pipe: Connection, threads: int) -> None:
     """Answer requests one after the other; the server ends it by closing the pipe."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches all processes; the server decides
-    Thread(target=_end_with_the_server, daemon=True).start()
+    end_with_the_parent()  # a server that was killed cannot close its pipe in the middle of a long call
     torch.set_num_threads(threads)
     warnings.showwarning = lambda message, *_: print(f"warning: {message}", file=sys.stderr)
     with one_thread():  # for messages; calls with large tensors have all of them
@@ -113,14 +111,6 @@ class Server:
         """Take over what clients kept."""
         self.site.restore(decode(memories, self.classes, share=True))
         self.pipe.send(None)
-
-
-def _end_with_the_server() -> None:
-    """A server that was killed cannot close its pipe in the middle of a long call."""
-    server = parent_process()
-    if server is not None:
-        wait([server.sentinel])
-        os._exit(1)
 
 
 def in_words(failed: Failed | None) -> Failed | None:

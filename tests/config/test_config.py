@@ -13,7 +13,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from fcl_bench.config.compose import HINTS, build, check, composed, parameters
+from fcl_bench.config.compose import HINTS, SEARCH, build, check, composed, parameters
 from fcl_bench.config.load import load
 from fcl_bench.config.run_id import run_id
 from fcl_bench.errors import ConfigError
@@ -52,7 +52,7 @@ def test_every_choice_is_described_and_its_settings_exist_in_what_it_names(path:
     for node in targets(OmegaConf.to_container(OmegaConf.load(path))):
         module, _, name = node["_target_"].rpartition(".")
         accepted = dict(parameters(getattr(import_module(module), name)))
-        others = {"dataset": HINTS, "method": ("name",)}.get(path.parent.name, ())
+        others = {"dataset": HINTS, "method": ("name", SEARCH)}.get(path.parent.name, ())
         assert {key for key in node if not key.startswith("_")} - {"defaults", *others} <= set(accepted)
 
 
