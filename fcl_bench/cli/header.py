@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from fcl_bench.config.run_id import method_name
+from fcl_bench.config.settings_node import SettingsNode
 
 if TYPE_CHECKING:  # a finished run is shown without torch
     from fcl_bench.learning import Progress
@@ -26,6 +27,9 @@ def header(scenario: "Scenario", method: Any, progress: "Progress") -> dict[str,
         "cost": _cost(scenario, method),
         "threads": _threads(),
     }
+    settings = scenario.config.get("settings")
+    if settings is not None:
+        rows["settings"] = SettingsNode(**settings).sentence
     if progress.task or progress.yielded:
         rows["resumed"] = _resumed(progress, tasks)
     return rows

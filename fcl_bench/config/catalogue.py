@@ -23,6 +23,7 @@ GROUPS = (
     "privacy",
     "transport",
     "logger",
+    "settings",
     "protocol",
     "experiment",
 )

@@ -27,6 +27,7 @@ from fcl_bench.config.explain import explained
 from fcl_bench.config.load import load
 from fcl_bench.config.protocol import check_protocol
 from fcl_bench.config.run_id import check_method_name, method_name
+from fcl_bench.config.settings import check_settings
 from fcl_bench.errors import ConfigError, UserError, choices
 
 ROOT_SETTINGS: dict[str, Any] = {
@@ -38,9 +39,11 @@ ROOT_SETTINGS: dict[str, Any] = {
     "threads": PositiveInt | None,
     "limit_train": PositiveInt | None,
     "limit_test": PositiveInt | None,
+    "settings": DictConfig | None,
     "protocol": str | None,
 }
-META_GROUPS = ("protocol", "experiment")  # they set others
+NOT_OF_A_RUN = ("hydra", "published")  # Hydra's own settings, and what a protocol says about itself
+META_GROUPS = ("settings", "protocol", "experiment")  # they set others
 GROUP_NODES = [group for group in GROUPS if group not in (*META_GROUPS, "method")]
 NODES = [*GROUP_NODES, "method"]  # the method last, as it refers to others
 HYDRA_KEYS = {"_target_", "_partial_", "_recursive_", "_convert_", "_args_"}
@@ -64,7 +67,7 @@ def settings_of(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
     a setting of a run.
     """
     _refuse_search(overrides)
-    settings = OmegaConf.masked_copy(config, [key for key in map(str, config) if key != "hydra"])
+    settings = OmegaConf.masked_copy(config, [key for key in map(str, config) if key not in NOT_OF_A_RUN])
     _leave_out_search(settings)
     optimizer = OmegaConf.select(settings, "method.optimizer")
     default = OmegaConf.create(config_file("training") or "").optimizer
@@ -115,6 +118,7 @@ def check(config: DictConfig, free: Collection[str] = ()) -> None:
         _check_frozen(config)
     if config.protocol is not None:
         check_protocol(config, free)
+    check_settings(config)
 
 
 def _check_frozen(config: DictConfig) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.catalogue import config_file, names
-from fcl_bench.config.run_id import method_name
+from fcl_bench.config.nested import flattened, plain
+from fcl_bench.config.run_id import IRRELEVANT_KEYS, method_name
 from fcl_bench.errors import ConfigError, choices
+
+NOT_OF_A_RUN = ("defaults", "published")  # what a protocol says about itself
 
 
 def check_protocol(config: DictConfig, free: Collection[str] = ()) -> None:
@@ -18,17 +21,40 @@ def check_protocol(config: DictConfig, free: Collection[str] = ()) -> None:
     wanted = fixed(config.protocol)
     if "rounds" in config.method:  # else it is not a method that the budget is for
         wanted |= _budget(config)
+    if "settings" not in free:
+        _check_settings(config)
     for key, value in wanted.items():
         if any(f"{key}.".startswith(f"{name}.") for name in free):
             continue
-        given: Any = OmegaConf.select(config, key)
-        if OmegaConf.is_config(given):
-            given = OmegaConf.to_container(given)
+        given = plain(OmegaConf.select(config, key))
         if given != value:
             raise ConfigError(
                 f"protocol={config.protocol} fixes {key}={value}, but got {given}: "
                 "leave this setting alone, or leave the protocol out."
             )
+
+
+def published_seeds(name: str) -> list[int]:
+    """The seeds of which a protocol wants a result, where it says so."""
+    seeds: list[int] = _settings(config_file(f"protocol/{name}") or "").get("published", {}).get("seeds", [])
+    return seeds
+
+
+def _check_settings(config: DictConfig) -> None:
+    """A protocol that chooses settings=tuned allows settings=faithful as well; other protocols know neither."""
+    given = plain(config.get("settings"))
+    if "settings" in _chosen(_own(config.protocol)):
+        allowed = given is not None
+        wanted = "tuned or faithful"
+    else:
+        allowed = given is None
+        wanted = "null"
+    if not allowed:
+        name = None if given is None else given.get("name")
+        raise ConfigError(
+            f"protocol={config.protocol} fixes settings={wanted}, but got {name}: "
+            "leave this setting alone, or leave the protocol out."
+        )
 
 
 def _budget(config: DictConfig) -> dict[str, Any]:
@@ -42,33 +68,34 @@ def _budget(config: DictConfig) -> dict[str, Any]:
 
 def fixed(name: str) -> dict[str, Any]:
     """What a protocol sets, by dotted names: its own settings, and all of the choices that it makes for groups."""
+    own = _own(name)
+    chosen: dict[str, Any] = {}
+    for group, entry in _chosen(own).items():
+        if group != "settings":
+            chosen |= flattened({group: _settings(config_file(f"{group}/{entry}") or "")})
+    plain = {key: value for key, value in chosen.items() if _counts(key, value)}
+    return plain | flattened({key: value for key, value in own.items() if key not in NOT_OF_A_RUN})
+
+
+def _own(name: str) -> dict[str, Any]:
+    """The YAML of a protocol."""
     text = config_file(f"protocol/{name}")
     if text is None:
         raise ConfigError(f"There is no protocol '{name}'; choose from: {choices(name, names('protocol'))}.")
-    own = _settings(text)
-    chosen: dict[str, Any] = {}
-    for choice in own.pop("defaults", []):
-        for override, entry in choice.items():
-            group = override.removeprefix("override /")
-            chosen |= flattened({group: _settings(config_file(f"{group}/{entry}") or "")})
-    plain = {key: value for key, value in chosen.items() if "${" not in str(value)}
-    return plain | flattened(own)
+    own: dict[str, Any] = _settings(text)
+    return own
 
 
-def flattened(settings: dict[str, Any], path: str = "") -> dict[str, Any]:
-    """Nested settings by their dotted names.
+def _chosen(own: dict[str, Any]) -> dict[str, str]:
+    """Choices that a protocol makes, by their groups."""
+    entries = (item for entry in own.get("defaults", []) for item in entry.items())
+    return {override.removeprefix("override /"): choice for override, choice in entries}
 
-    >>> flattened({"a": {"b": 1}, "c": [2]})
-    {'a.b': 1, 'c': [2]}
-    """
-    flat: dict[str, Any] = {}
-    for key, value in settings.items():
-        if isinstance(value, dict):
-            flat |= flattened(value, f"{path}{key}.")
-        else:
-            flat[f"{path}{key}"] = value
-    return flat
+
+def _counts(key: str, value: Any) -> bool:
+    """Whether a setting of a choice is the same in all runs: no reference, and nothing about one machine."""
+    return "${" not in str(value) and key.rpartition(".")[2] not in IRRELEVANT_KEYS
 
 
 def _settings(text: str) -> Any:
-    return OmegaConf.to_container(OmegaConf.create(text))
+    return plain(OmegaConf.create(text))

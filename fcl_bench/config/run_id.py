@@ -48,6 +48,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "method.min_count": 1,  # of afcl and fedncm
     "method.share": "equal",  # of fedicarl
     "privacy": {"name": "none"},
+    "settings": None,
     "stream.reserved": 0,
     "threads": None,
 }

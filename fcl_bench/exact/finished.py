@@ -144,7 +144,8 @@ def _complete_result(record: Path) -> Result:
 def _config_here(result: Result, record: Path, overrides: Sequence[str]) -> DictConfig:
     """The settings of a record; its own manifest stands for the stream, as a manifest elsewhere may have moved."""
     config = settings_of(result)
-    config.setdefault("threads", None)  # a record of the time before this setting
+    for name in ("settings", "threads"):  # a record may be of the time before them
+        config.setdefault(name, None)
     for override in overrides:
         _set_place(config, override)
     try:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from fcl_bench.config.protocol import flattened
+from fcl_bench.config.nested import flattened
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import column
 from fcl_bench.leaderboard.page_streams import stream_pictures

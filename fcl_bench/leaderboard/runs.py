@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fcl_bench.config.protocol import flattened
+from fcl_bench.config.nested import flattened
 from fcl_bench.config.run_id import result_relevant
 from fcl_bench.errors import UserError
 from fcl_bench.exact.certificate import Certificate, read_certificate

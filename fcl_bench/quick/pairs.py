@@ -23,7 +23,12 @@ class Kept:
 
     def products(self, inputs: Tensor) -> Tensor:
         """Kept ones, or new ones, which are kept."""
-        key = (inputs.device, tuple(inputs.shape), inputs[0].cpu().numpy().tobytes(), inputs[-1].cpu().numpy().tobytes())
+        key = (
+            inputs.device,
+            tuple(inputs.shape),
+            inputs[0].cpu().numpy().tobytes(),
+            inputs[-1].cpu().numpy().tobytes(),
+        )
         found = self.entries.get(key)
         if found is not None and equal(found[0], inputs):
             self.entries.move_to_end(key)

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
+from fcl_bench.config.settings_node import SettingsNode
 from fcl_bench.errors import UserError
 from fcl_bench.run.result import Result
 
@@ -66,6 +67,7 @@ class ConfigContent(BaseModel, strict=True):
     stream: Settings = {}
     partition: Settings = {}
     privacy: Settings = {}
+    settings: SettingsNode | None = None
     limit_train: int | None
     limit_test: int | None
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fcl_bench.config.protocol import flattened
+from fcl_bench.config.nested import flattened
 from fcl_bench.config.run_id import IRRELEVANT_GROUPS, result_relevant
 from fcl_bench.errors import UserError
 from fcl_bench.run.digests import PREDICTIONS, REMEDY, Arrays, read_arrays

@@ -15,12 +15,17 @@ from omegaconf import OmegaConf
 
 from fcl_bench.config.compose import HINTS, SEARCH, build, check, composed, parameters
 from fcl_bench.config.load import load
+from fcl_bench.config.protocol import published_seeds
 from fcl_bench.config.run_id import run_id
 from fcl_bench.errors import ConfigError
 
 ROOT = Path(__file__).parents[2]
 CONFIGS = sorted((ROOT / "configs").glob("*/*.yaml"))
-NEEDED = {"backbone=timm": ["backbone.name=resnet18"]}  # what a choice cannot do without
+NEEDED = {  # what a choice cannot do without
+    "backbone=timm": ["backbone.name=resnet18"],
+    "settings=tuned": ["protocol=frozen_v2"],
+}
+TUNED = ("protocol=frozen_v2", "settings=tuned", "experiment=frozen_v2_cifar100")  # need a method that was tuned
 
 
 def choice(path: Path) -> str:
@@ -30,7 +35,8 @@ def choice(path: Path) -> str:
 @pytest.mark.parametrize("path", CONFIGS, ids=choice)
 def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
     named = path.parent.name == "method" or "override /method" in path.read_text()
-    method = [] if named else ["method=finetune"]  # takes any backbone
+    any_method = "method=fedncm" if choice(path) in TUNED else "method=finetune"  # takes any backbone
+    method = [] if named else [any_method]
     config = composed(*method, choice(path), *NEEDED.get(choice(path), []))
     written = OmegaConf.load(path)
     if path.parent.name == "protocol":
@@ -38,6 +44,8 @@ def test_every_choice_composes_and_passes_the_check(path: Path) -> None:
     elif path.parent.name == "experiment":
         for group in ("stream", "partition"):
             assert dict(written.get(group, {})).items() <= dict(config[group]).items()
+    elif path.parent.name == "settings":
+        assert config.settings.name == written.name == path.stem
     elif path.parent.name == "budget":
         assert config.budget == written
         assert (config.method.rounds, config.method.epochs) == (written.rounds, written.epochs)
@@ -272,3 +280,17 @@ def test_the_paper_s_other_tables_are_sweeps(name: str, alpha: float) -> None:
 def swept(experiment: str) -> dict[str, Any]:
     """The axes of a sweep."""
     return dict(load(["method=afcl", f"experiment={experiment}"]).hydra.sweeper.params)
+
+
+def test_the_second_protocol_s_table_is_a_sweep_of_all_methods_over_its_seeds() -> None:
+    axes = swept("frozen_v2_cifar100")
+    assert set(axes["method"].split(",")) == {path.stem for path in CONFIGS if path.parent.name == "method"}
+    assert [int(seed) for seed in axes["seed"].split(",")] == published_seeds("frozen_v2")
+    assert {key: set(axes[key].split(",")) for key in ("stream.tasks", "partition.alpha")} == {
+        "stream.tasks": {"5", "10"},
+        "partition.alpha": {"0.1", "0.2"},
+    }
+    config = composed("experiment=frozen_v2_cifar100", "method=fedncm")
+    paper = composed("experiment=table1_cifar100", "method=fedncm")
+    assert {**config.stream, "tasks": 10} == {**paper.stream, "tasks": 10}
+    assert config.partition == paper.partition
