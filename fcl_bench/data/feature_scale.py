@@ -14,11 +14,13 @@ from fcl_bench.errors import UserError
 ROWS = 4096  # at a time
 
 
-def factor_for(train: Inputs, mean_norm: float) -> float:
+def factor_for(train: Inputs, mean_norm: float | None) -> float:
     """By what all features are multiplied, so that the mean norm of the training features is ``mean_norm``.
 
-    It has three digits: features whose last bits differ, on another processor, get the same factor.
+    It has three digits: features whose last bits differ, on another processor, get the same factor. 1 for None.
     """
+    if mean_norm is None:
+        return 1.0
     norms = [rows.norm(dim=1).double().sum() for rows in train.split(ROWS)]
     present = float(torch.stack(norms).sum()) / len(train)
     if present == 0:
@@ -27,7 +29,9 @@ def factor_for(train: Inputs, mean_norm: float) -> float:
 
 
 def scaled(inputs: Inputs, factor: float, dataset: str, half: str, backbone: str, cache_dir: Path) -> Inputs:
-    """The same features times ``factor``, in an entry of the cache beside theirs."""
+    """The same features times ``factor``, in an entry of the cache beside theirs; for a factor of 1 they themselves."""
+    if factor == 1:
+        return inputs
     source = inputs.path.parent.name
     folder = cache_dir.absolute() / f"{source}-times-{factor:g}"
     label = Label(dataset, half, backbone, {"features": source, "times": factor})

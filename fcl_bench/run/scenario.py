@@ -155,11 +155,9 @@ def materialise(config: DictConfig, plan: Plan, filling: Callable[[str], Progres
     folder = cache_folder(config)
     train = cached_inputs(dataset, "train", backbone, folder, filling("train inputs"))
     test = cached_inputs(dataset, "test", backbone, folder, filling("test inputs"))
-    factor = 1.0
-    if backbone.mean_norm is not None:
-        factor = factor_for(train, backbone.mean_norm)
-        train = scaled(train, factor, dataset.name, "train", backbone.name, folder)
-        test = scaled(test, factor, dataset.name, "test", backbone.name, folder)
+    factor = factor_for(train, backbone.mean_norm)
+    train = scaled(train, factor, dataset.name, "train", backbone.name, folder)
+    test = scaled(test, factor, dataset.name, "test", backbone.name, folder)
     return Scenario(config, dataset, plan.stream, train, test, backbone.for_methods(train.shape[1:], factor))
 
 

@@ -10,6 +10,7 @@ import torch
 from omegaconf import DictConfig
 
 from fcl_bench.data.cache import Progress
+from fcl_bench.data.feature_scale import factor_for, scaled
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import SomeInputs
 from fcl_bench.dataset import limited
@@ -58,16 +59,20 @@ def hold_out(config: DictConfig, filling: Callable[[str], Progress]) -> HeldOut:
         raise UserError(f"Of {len(labels)} training samples none can be held out: use more of them.")
     dataset = replace(whole, train=Labels(labels[left]), test=Labels(labels[held]), files=None)
     planned = plan_on(config, dataset)
-    inputs = cached_inputs(whole, "train", planned.backbone, cache_folder(config), filling("train inputs"))
+    backbone = planned.backbone
+    folder = cache_folder(config)
+    inputs = cached_inputs(whole, "train", backbone, folder, filling("train inputs"))
+    factor = factor_for(inputs, backbone.mean_norm)
+    inputs = scaled(inputs, factor, whole.name, "train", backbone.name, folder)
     scenario = Scenario(
         config=config,
         dataset=planned.dataset,
         stream=planned.stream,
         train=SomeInputs(inputs, torch.from_numpy(left)),
         test=SomeInputs(inputs, torch.from_numpy(held)),
-        backbone=planned.backbone.for_methods(inputs.shape[1:]),
+        backbone=backbone.for_methods(inputs.shape[1:], factor),
     )
-    return HeldOut(scenario, held, content_identity(whole, planned.stream, planned.backbone))
+    return HeldOut(scenario, held, content_identity(whole, planned.stream, backbone))
 
 
 def held_out_samples(labels: np.ndarray, seed: int) -> np.ndarray:

@@ -7,7 +7,6 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from fcl_bench.config.catalogue import config_file
 from fcl_bench.config.compose import SEARCH, check, keys, settings_of
 from fcl_bench.config.explain import explained
 from fcl_bench.config.load import load
@@ -24,6 +23,7 @@ NOT_FOR_TUNING = {
     "limit_test": "Tuning never reads the test set: leave out limit_test=",
     "output_dir": "Tuning writes no run folders: give --out FOLDER instead of output_dir=",
 }
+WITHOUT_TUNED = "~settings"  # keeps the values of an earlier tuning out
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def subject(method: str, words: Sequence[str], seed: int) -> Subject:
         raise ConfigError(f"Expected --seed to be a number from 0 to {SEEDS - 1}, but got {seed}.")
     about_search, others = split_words(words)
     usual = [f"{key}={value}" for key, value in USUAL.items() if key not in keys(others)]
-    overrides = [f"method={method}", *others, *usual, f"seed={FIRST_SEED + seed}", *without_tuned_settings()]
+    overrides = [f"method={method}", *others, *usual, f"seed={FIRST_SEED + seed}", WITHOUT_TUNED]
     with explained():
         composed = load(overrides)
         declared: Any = OmegaConf.to_container(OmegaConf.create(composed.method.get(SEARCH) or {}))
@@ -99,13 +99,6 @@ def refuse_what_is_not_for_tuning(words: Sequence[str]) -> None:
     """Raise a :class:`ConfigError` for settings that tuning has no use for."""
     for key in sorted(keys(words) & set(NOT_FOR_TUNING)):
         raise ConfigError(f"{NOT_FOR_TUNING[key]}.")
-
-
-def without_tuned_settings() -> list[str]:
-    """The override that keeps values of earlier tunings out, where the configuration has such a group."""
-    root: Any = OmegaConf.to_container(OmegaConf.create(config_file("config") or ""), resolve=False)
-    groups = {group for entry in root["defaults"] if isinstance(entry, dict) for group in entry}
-    return ["settings=null"] if "settings" in groups or "settings" in root else []
 
 
 def with_values(config: DictConfig, values: Mapping[str, Any]) -> DictConfig:
