@@ -42,7 +42,13 @@ class Kept:
             self.filled -= sum(tensor.nbytes for tensor in self.entries.pop(key))
 
 
-_KEPT = Kept(ROOM)
+    def forget(self) -> None:
+        """All of them."""
+        self.entries.clear()
+        self.filled = 0
+
+
+KEPT = Kept(ROOM)
 
 
 def products_of_pairs(inputs: Tensor) -> Tensor:
@@ -50,7 +56,7 @@ def products_of_pairs(inputs: Tensor) -> Tensor:
     samples, features = inputs.shape
     if samples * samples * features < WORTHWHILE:
         return plain_products(inputs)
-    return _KEPT.products(inputs)
+    return KEPT.products(inputs)
 
 
 def plain_products(inputs: Tensor) -> Tensor:
