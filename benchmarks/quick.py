@@ -114,9 +114,7 @@ def by_hand(task: LastTask) -> float:
     return perf_counter() - begin
 
 
-def trained(
-    start: StateDict, inputs: Tensor, labels: Tensor, columns: Tensor, lr: float, batch_size: int
-) -> StateDict:
+def trained(start: StateDict, inputs: Tensor, labels: Tensor, columns: Tensor, lr: float, batch_size: int) -> StateDict:
     """One client in one round."""
     classes, features = start["head.weight"].shape
     head = nn.utils.skip_init(nn.Linear, features, classes)  # which draws no numbers

@@ -23,7 +23,12 @@ class Kept:
 
     def products(self, inputs: Tensor) -> Tensor:
         """Kept ones, or new ones, which are kept."""
-        key = (inputs.device, tuple(inputs.shape), inputs[0].cpu().numpy().tobytes(), inputs[-1].cpu().numpy().tobytes())
+        key = (
+            inputs.device,
+            tuple(inputs.shape),
+            inputs[0].cpu().numpy().tobytes(),
+            inputs[-1].cpu().numpy().tobytes(),
+        )
         found = self.entries.get(key)
         if found is not None and equal(found[0], inputs):
             self.entries.move_to_end(key)
@@ -40,7 +45,6 @@ class Kept:
         """Forget these, if they are there."""
         if key in self.entries:
             self.filled -= sum(tensor.nbytes for tensor in self.entries.pop(key))
-
 
     def forget(self) -> None:
         """All of them."""
