@@ -24,6 +24,7 @@ from benchmarks.memory import memory, memory_million
 from benchmarks.methods import methods
 from benchmarks.overhead import overhead
 from benchmarks.processes import processes
+from benchmarks.quick import quick
 from benchmarks.target import target
 from benchmarks.whole_runs import whole_runs
 
@@ -40,6 +41,7 @@ def main() -> int:
         "processes": processes,
         "finetune_frozen": finetune_frozen,
         "finetune_end_to_end": finetune_end_to_end,
+        "quick": quick,
         "methods": methods,
         "fedmgp": fedmgp,
         "target": target,

@@ -8,7 +8,7 @@ Where a client has fewer samples than features, the steps may be taken in the sp
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING
 
 import torch
@@ -19,7 +19,7 @@ from fcl_bench.local import FabricFit, Indexable, batch_sizes
 from fcl_bench.quick.samples import Pool, Step, pooled
 from fcl_bench.quick.spaces import FeatureSpace, SampleSpace, Space
 from fcl_bench.quick.structure import Training, quick_training
-from fcl_bench.threads import numbers_per_sample, threads_for
+from fcl_bench.threads import threads_for
 
 if TYPE_CHECKING:  # it takes seconds to import, and methods in closed form do without
     import lightning as L
@@ -33,16 +33,25 @@ class QuickFit(FabricFit):
 
     def __call__(self, module: "L.LightningModule", data: Indexable, epochs: int, batch_size: int) -> None:
         """See :class:`fcl_bench.local.Fit`."""
-        if not self._needs_fabric() and next(module.parameters()).device != self.device:
-            module.to(self.device)
-        training = None if self._needs_fabric() else quick_training(module)
-        if training is None or len(data) == 0 or not small(data, training):
-            return super().__call__(module, data, epochs, batch_size)
-        with threads_for(numbers_per_sample(module)), local.deterministic(self.deterministic), torch.no_grad():
+        if len(data) == 0:
+            return
+        training = self._training(module)
+        if training is None or not small(data, training):
+            super().__call__(module, data, epochs, batch_size)
+            return
+        with threads_for(training.head.weight.numel()), self._algorithms(), torch.no_grad():
             train(training, pooled(training, data, self.device), epochs, batch_size)
 
-    def _needs_fabric(self) -> bool:
-        return self.precision != "32-true" or self.gradient_clip is not None or self.compile is not None
+    def _training(self, module: "L.LightningModule") -> Training | None:
+        """How to train a loss quickly on the device; None where the plain way is to be taken."""
+        if self.precision != "32-true" or self.gradient_clip is not None or self.compile is not None:
+            return None
+        if self.device.type != "cpu":
+            module.to(self.device)
+        return quick_training(module)
+
+    def _algorithms(self) -> AbstractContextManager[None]:
+        return local.deterministic(True) if self.deterministic else nullcontext()
 
 
 def small(data: Indexable, training: Training) -> bool:

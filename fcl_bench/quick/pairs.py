@@ -46,8 +46,13 @@ class Kept:
         if key in self.entries:
             self.filled -= sum(tensor.nbytes for tensor in self.entries.pop(key))
 
+    def forget(self) -> None:
+        """All of them."""
+        self.entries.clear()
+        self.filled = 0
 
-_KEPT = Kept(ROOM)
+
+KEPT = Kept(ROOM)
 
 
 def products_of_pairs(inputs: Tensor) -> Tensor:
@@ -55,7 +60,7 @@ def products_of_pairs(inputs: Tensor) -> Tensor:
     samples, features = inputs.shape
     if samples * samples * features < WORTHWHILE:
         return plain_products(inputs)
-    return _KEPT.products(inputs)
+    return KEPT.products(inputs)
 
 
 def plain_products(inputs: Tensor) -> Tensor:

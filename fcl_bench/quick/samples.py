@@ -55,9 +55,12 @@ class Pool:
 
     def step(self, own: Tensor) -> Step:
         """A step on these own samples; those of the reservoirs are drawn now."""
+        device = self.inputs.device
+        if not self.draws:
+            here = own.to(device)
+            return Step(here, [], here)
         drawn = [draw.buffer.drawn(len(own)) for draw in self.draws]
         rows = [draw.begins + positions for draw, positions in zip(self.draws, drawn, strict=True)]
-        device = self.inputs.device
         return Step(own.to(device), [some.to(device) for some in drawn], torch.cat([own, *rows]).to(device))
 
     def targets(self, steps: Sequence[Step]) -> Iterator[Target]:

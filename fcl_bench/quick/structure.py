@@ -1,13 +1,13 @@
 """What a loss must be like to be trained quickly: told in parts, of a linear head on its inputs, in steps of SGD."""
 
-from functools import cache
+from functools import cache, lru_cache
 
 import torch
 from torch import Tensor, nn
-from torch.optim import SGD, Optimizer
+from torch.optim import SGD
 
 from fcl_bench.head import Head
-from fcl_bench.losses import CrossEntropy, Network
+from fcl_bench.losses import CrossEntropy, Network, OptimizerFactory
 from fcl_bench.quick.coasting import Descent, Hold, coasted, hold
 
 
@@ -58,14 +58,13 @@ class Training:
 
     def finish(self, weight: Tensor, bias: Tensor, steps: int) -> None:
         """Write the rows that took part, and let the others follow their formula for as many steps."""
-        for parameter, trained, held in (
-            (self.head.weight, weight, self.weight_hold),
-            (self.head.bias, bias, self.bias_hold),
-        ):
+        parts = ((self.head.weight, weight, self.weight_hold), (self.head.bias, bias, self.bias_hold))
+        if self.rows is not None:
+            others = complement(self.rows, self.head.out_features)
+        for parameter, trained, held in parts:
             if self.rows is None:
                 parameter.copy_(trained)
                 continue
-            others = complement(self.rows, len(parameter))
             rest = coasted(taken(parameter, others), held.at(others), steps, self.descent)
             parameter.index_copy_(0, others, rest)
             parameter.index_copy_(0, self.rows, trained)
@@ -93,7 +92,7 @@ def quick_training(module: nn.Module) -> Training | None:
         return None
     if not head_on_inputs(module.network):
         return None
-    descent = plain_descent(module.configure_optimizers(), module.network)
+    descent = plain_descent(module.optimizer, float(module.lr))
     return None if descent is None else Training(module, descent)
 
 
@@ -102,7 +101,8 @@ def told_in_parts(kind: type[CrossEntropy]) -> bool:
     """Whether its step is made of its parts, and its ``rows`` are said no earlier than what looks at them."""
     rows = depth(kind, "rows")
     step = kind.training_step is CrossEntropy.training_step
-    return step and rows <= depth(kind, "loss_of_logits") and rows <= depth(kind, "cross_entropy")
+    optimizer = kind.configure_optimizers is CrossEntropy.configure_optimizers
+    return step and optimizer and rows <= depth(kind, "loss_of_logits") and rows <= depth(kind, "cross_entropy")
 
 
 def depth(kind: type, name: str) -> int:
@@ -117,17 +117,22 @@ def head_on_inputs(network: Network) -> bool:
         and type(network.backbone) is nn.Identity
         and type(network.augment) is nn.Identity
         and type(network.head) is Head
-        and all(value.requires_grad and value.dtype == torch.float32 for value in network.parameters())
+        and all(
+            value.requires_grad and value.dtype == torch.float32 for value in (network.head.weight, network.head.bias)
+        )
     )
 
 
-def plain_descent(optimizer: Optimizer, network: Network) -> Descent | None:
-    """The settings of SGD with or without momentum and weight decay; None for all else."""
-    if type(optimizer) is not SGD or len(optimizer.param_groups) != 1:
+@lru_cache(maxsize=256)
+def plain_descent(factory: OptimizerFactory, lr: float) -> Descent | None:
+    """The settings of SGD with or without momentum and weight decay; None for all else.
+
+    They are read off an optimizer of one number, once for each rate: to make one takes longer than a step.
+    """
+    optimizer = factory([nn.Parameter(torch.zeros(1))], lr=lr)
+    if type(optimizer) is not SGD:
         return None
     (group,) = optimizer.param_groups
-    others = ("dampening", "nesterov", "maximize", "differentiable")
-    trained = {id(value) for value in group["params"]}
-    if any(group[name] for name in others) or trained != {id(value) for value in network.parameters()}:
+    if any(group[name] for name in ("dampening", "nesterov", "maximize", "differentiable")):
         return None
     return Descent(float(group["lr"]), float(group["momentum"]), float(group["weight_decay"]))
