@@ -9,8 +9,9 @@ information of its samples at the final global weights, from per-sample gradient
 later tasks the local loss is cross-entropy + (penalty / 2) sum F (w - w*)^2 over the weights w* of the task before,
 backbone and old head rows; rows of new classes are free. F and w* go to the clients once per task, in an exchange of
 their own. For a linear head on frozen features the sum of squared gradients is computed in closed form. The default
-penalty is the best of 1, 10, 100 and 1000 by ``python -m benchmarks.tuning method=fedewc method.penalty=1,10,100,1000
-dataset=cifar100 data_dir=DATA stream.tasks=10``, on held-out training samples.
+penalty was the best of 1, 10, 100 and 1000 on held-out training samples of CIFAR-100; ``python -m fcl_bench tune
+method=fedewc --trials 5 "method.search={penalty: {choices: [1, 10, 100, 1000]}}" dataset=cifar100 data_dir=DATA
+stream.tasks=10`` tries them again.
 Deviates: penalty x F is capped at 1 / lr for each parameter, where a step of gradient descent already returns it to w*;
 beyond, training would diverge. A client that was absent when F was sent goes on with what it has.
 ``variant: target_repo`` is what the published code does: its penalty is evaluated on another copy of the network than

@@ -23,12 +23,12 @@ term, 2560 samples, an epoch that ends with the shorter of real and synthetic ba
 a blurry stream old classes return: ``distil: known`` (default) sends the samples of all old classes, ``distil: absent``
 those of classes that the task does not have; on disjoint streams the two are the same. A client that was absent when
 samples were sent goes on with those it has, or without.
-Measured on held-out training samples of frozen features, seed 0, by ``python -m benchmarks.tuning method=target
-method.distil=... method.distillation=...``: with ``dataset=cifar100 protocol=frozen_v1 stream.tasks=10`` 47.3 % with
-absent and weight 1, with known 52.0 % at weight 1 and 53.3 % at weight 4 (Finetune 46.2 %). On digits the teacher does
-not help: Finetune 71.1 %, and TARGET 71.1, 70.0, 64.5 and 66.6 % at weights 0.5, 1, 2 and 4. A guess at why: the first
-teachers know most classes from two or three samples, and imitation holds later tasks to that. So the weight is 1 on
-features.
+Chosen on held-out training samples of frozen features, with one stream: with ``dataset=cifar100 protocol=frozen_v1
+stream.tasks=10`` 47.3 % with absent and weight 1, with known 52.0 % at weight 1 and 53.3 % at weight 4 (Finetune 46.2
+%). On digits the teacher does not help: Finetune 71.1 %, and TARGET 71.1, 70.0, 64.5 and 66.6 % at weights 0.5, 1, 2
+and 4. A guess at why: the first teachers know most classes from two or three samples, and imitation holds later tasks
+to that. So the weight is 1 on features. ``python -m fcl_bench tune method=target ~method.search
+method.search.distil.choices=[known,absent] method.search.distillation.choices=[0.5,1,2,4]`` tries such values again.
 """
 
 from collections.abc import Iterable, Iterator

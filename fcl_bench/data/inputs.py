@@ -67,11 +67,6 @@ class SomeInputs:
         return self.whole.dtype
 
     @property
-    def device(self) -> torch.device:
-        """Where rows are before a model asks for them."""
-        return torch.device("cpu")
-
-    @property
     def ndim(self) -> int:
         """2 for features, 4 for images."""
         return self.whole.ndim

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fcl_bench.data.inputs import SomeInputs
+from fcl_bench.data.inputs import Inputs, SomeInputs
 from fcl_bench.errors import UserError
 from fcl_bench.stream import Task
 
@@ -30,7 +30,7 @@ def predict(classifier: nn.Module, inputs: Tensor, order: np.ndarray, task: Task
 
 
 @torch.inference_mode()
-def answer(classifier: nn.Module, inputs: Tensor | SomeInputs, order: np.ndarray, task: Task) -> Answers:
+def answer(classifier: nn.Module, inputs: Tensor | Inputs | SomeInputs, order: np.ndarray, task: Task) -> Answers:
     """The original label of the best score for every input, and the confidence in it.
 
     ``order`` gives the original label of each registered class, and ``task`` is the last one that was learned. What a
@@ -42,7 +42,8 @@ def answer(classifier: nn.Module, inputs: Tensor | SomeInputs, order: np.ndarray
             "classifier(state) must return a torch.nn.Module."
         )
     at_once = FEATURES_AT_ONCE if inputs.ndim == 2 else IMAGES_AT_ONCE
-    device = next((tensor.device for tensor in chain(classifier.parameters(), classifier.buffers())), inputs.device)
+    parts = chain(classifier.parameters(), classifier.buffers())
+    device = next((tensor.device for tensor in parts), torch.device("cpu"))
     numbers = [torch.zeros(0, dtype=torch.int64)]
     confidences = [torch.zeros(0)]
     for batch in inputs.split(at_once):

@@ -18,6 +18,7 @@ from fcl_bench.tuning.space import Space, read_space, values_of
 FIRST_SEED = 1_000_000  # seeds from here on are for tuning: no result is reported on their streams
 SEEDS = 1_000_000
 USUAL = {"threads": "1", "federation.on_bad_reply": "stop"}  # a trial whose clients diverge has failed
+BUDGET = ("rounds", "epochs")  # what a protocol fixes for them is the same for every trial
 NOT_FOR_TUNING = {
     "seed": "Tuning has seeds of its own, which no result is reported on: give --seed K instead of seed=",
     "limit_test": "Tuning never reads the test set: leave out limit_test=",
@@ -120,15 +121,16 @@ def _refuse_unknown(config: DictConfig, space: Space) -> None:
         parent, _, key = f"method.{name}".rpartition(".")
         node = OmegaConf.select(config, parent)
         if not isinstance(node, DictConfig) or key not in node:
-            known = [str(each) for each in node if not str(each).startswith("_")] if node else []
+            keys_there = map(str, node) if isinstance(node, DictConfig) else ()
+            known = [each for each in keys_there if not each.startswith("_")]
             raise ConfigError(
                 f"There is no setting 'method.{name}' to search; {parent} has: {choices(key, known) or 'none'}."
             )
 
 
 def _check_ends(found: Subject) -> None:
-    """Check the defaults, and every end of a range and every choice, one at a time."""
-    free = ["settings", *(f"method.{name}" for name in found.space)]
+    """Check the defaults, and every end of a range and every choice, one at a time; a protocol fixes all else."""
+    free = ["settings", *(f"method.{name}" for name in found.space if name not in BUDGET)]
     check(found.config, free)
     for name, dimension in found.space.items():
         for value in dimension.ends:

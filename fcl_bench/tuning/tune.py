@@ -8,6 +8,7 @@ from typing import Any
 
 from fcl_bench.data.cache import Progress
 from fcl_bench.errors import UserError
+from fcl_bench.interruption import with_last_words
 from fcl_bench.run.scenario import checked_method, refuse_missing_samples
 from fcl_bench.tuning.held_out import ONE_IN, HeldOut, hold_out
 from fcl_bench.tuning.outcome import SCHEMA, Outcome, TrialRecord, Tuned, change, recorded
@@ -41,11 +42,7 @@ def tune(request: Request, tell: Callable[[str], None], filling: Callable[[str],
     trials = [trial for each in subjects for trial in each.trials(request.trials)]
     tuning = Tuning(request, held, subjects, trials)
     outcome = tuning.begin(tell)
-    with closing(all_done(held.scenario, tuning.left(outcome), request.workers)) as ends:
-        for done in ends:
-            outcome = tuning.add(done)
-            for trial in tuning.of(done.trial):
-                tell(line(trial, request.trials, done))
+    outcome = tuning.run(outcome, tell)
     _conclude(outcome, request, tell)
     return outcome
 
@@ -71,6 +68,16 @@ class Tuning:
             return methods | {each.method: self._known(each, methods.get(each.method), tell) for each in self.subjects}
 
         return change(self.path, self._empty(), edit)
+
+    def run(self, outcome: Outcome, tell: Callable[[str], None]) -> Outcome:
+        """Run the trials that are left, and write each of them when it is over."""
+        ends = all_done(self.held.scenario, self.left(outcome), self.request.workers)
+        with with_last_words(lambda: tell(f"finished trials are in {self.path}")), closing(ends):
+            for done in ends:
+                outcome = self.add(done)
+                for trial in self.of(done.trial):
+                    tell(line(trial, self.request.trials, done))
+        return outcome
 
     def left(self, outcome: Outcome) -> list[tuple[str, Any]]:
         """The trials to run, each once even if two of a method have the same values."""
@@ -100,6 +107,8 @@ class Tuning:
         own = [trial for trial in self.trials if trial.method == each.method]
         kept = [recorded(one.number, one.id, one.values, scores[one.id]) for one in own if one.id in scores]
         tell(f"{each.method}: {len(kept)} of {len(own)} trials are in {self.path}")
+        if len(before.trials) > len(kept):
+            tell(f"{each.method}: its settings or its search have changed, so {self.path} loses the other trials")
         return with_trials(empty, kept, self.request.trials)
 
     def _empty(self) -> Outcome:

@@ -4,7 +4,8 @@ A process gets stream and labels once; it opens the memory-mapped inputs itself,
 """
 
 import signal
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Any
@@ -40,7 +41,7 @@ def _shared_out(running: Sequence["Worker"], jobs: Iterable[Job]) -> Generator[D
     left = iter(jobs)
     busy: dict[Any, Worker] = {}
     for worker, job in zip(running, left, strict=False):
-        worker.pipe.send(job)
+        worker.give(job)
         busy[worker.pipe] = worker
     while busy:
         for pipe in wait(list(busy)):
@@ -50,7 +51,7 @@ def _shared_out(running: Sequence["Worker"], jobs: Iterable[Job]) -> Generator[D
             if following is None:
                 del busy[pipe]
             else:
-                worker.pipe.send(following)
+                worker.give(following)
             yield done
 
 
@@ -71,22 +72,33 @@ class Worker:
         theirs.close()
         return cls(process, ours)
 
+    def give(self, job: Job) -> None:
+        """Have it carry out a trial."""
+        with self._alive():
+            self.pipe.send(job)
+
     def receive(self) -> Done:
         """What came of the trial that it was given."""
-        try:
+        with self._alive():
             return self.pipe.recv()
-        except (EOFError, OSError):
-            self.process.join()
-            raise UserError(
-                f"A process of tune ended in the middle of a trial (exit code {self.process.exitcode}). The same "
-                "command goes on with the trials that are left; if memory ran out, with a smaller --workers."
-            ) from None
 
     def end(self) -> None:
         """End the process, whatever it does."""
         self.pipe.close()
         self.process.kill()
         self.process.join()
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """Say in a sentence that it is not."""
+        try:
+            yield
+        except (EOFError, OSError):
+            self.process.join()
+            raise UserError(
+                f"A process of tune ended in the middle of a trial (exit code {self.process.exitcode}). The same "
+                "command goes on with the trials that are left; if memory ran out, with a smaller --workers."
+            ) from None
 
 
 def serve(pipe: Connection, scenario: Scenario) -> None:

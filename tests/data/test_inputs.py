@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from fcl_bench.data.inputs import Inputs
+from fcl_bench.data.inputs import Inputs, SomeInputs
 
 
 def stored(folder: Path, values: np.ndarray) -> Inputs:
@@ -53,3 +53,18 @@ def test_a_write_stays_in_this_process(tmp_path: Path) -> None:
     inputs = stored(tmp_path, np.zeros((4, 2), dtype=np.float32))
     inputs.tensor[1] = 5
     assert not np.fromfile(inputs.path, np.float32).any()
+
+
+def test_some_rows_are_those_that_were_asked_for(tmp_path: Path) -> None:
+    values = np.random.default_rng(2).standard_normal((10, 3), dtype=np.float32)
+    rows = [8, 1, 5, 9, 0]
+    some = SomeInputs(stored(tmp_path, values), torch.tensor(rows))
+    assert (len(some), some.shape, some.ndim, some.dtype) == (5, (5, 3), 2, torch.float32)
+    np.testing.assert_array_equal(some.tensor, values[rows])
+    np.testing.assert_array_equal(some[torch.tensor([4, 0])], values[[0, 8]])
+    batches = list(some.split(2))
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+    np.testing.assert_array_equal(torch.cat(batches), values[rows])
+    packed = pickle.dumps(some)
+    assert len(packed) < 2000
+    np.testing.assert_array_equal(pickle.loads(packed).tensor, values[rows])
