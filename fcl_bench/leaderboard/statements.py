@@ -1,6 +1,7 @@
 """What a table says in sentences, computed from its records: who is best when, at what price, and how sure it is."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
+from statistics import mode
 
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import HEADLINE, column
@@ -29,11 +30,6 @@ def statements(board: Board) -> list[str]:
         *_seeds(board),
         *([UNEVEN] if board.uneven else []),
     ]
-
-
-def missing_seeds(board: Board, row: Row) -> tuple[int, ...]:
-    """Those that the protocol publishes and the row does not have."""
-    return tuple(seed for seed in board.published if seed not in row.seeds)
 
 
 def _end_and_during(board: Board) -> Iterator[str]:
@@ -92,34 +88,43 @@ def _yield(board: Board) -> Iterator[str]:
 
 def _tuning(board: Board) -> Iterator[str]:
     """Whether all were tuned alike."""
-    tuned = {row.name: row.tuned for row in board.rows if row.role != "other classifier" and row.tuned is not None}
-    trials: dict[int, list[str]] = {}
-    for name, node in tuned.items():
-        if node.hyperparameters:
-            trials.setdefault(node.trials or 0, []).append(name)
-    if len(trials) == 1:
-        (number,) = trials
-        yield f"Every tuned row that has something to tune had {number} trials."
-    elif trials:
-        listed = "; ".join(f"{number}: {', '.join(names)}" for number, names in sorted(trials.items()))
-        yield f"Tuned rows had different numbers of trials, {listed}."
-    nothing = [name for name, node in tuned.items() if node.name == "tuned" and not node.hyperparameters]
+    tuned = {row.name: row.tuned for row in _own_rows(board) if row.tuned is not None and row.tuned.name == "tuned"}
+    trials = {name: node.trials for name, node in tuned.items() if node.hyperparameters}
+    if trials:
+        usual = mode(trials.values())
+        others = [f"{name} had {number}" for name, number in trials.items() if number != usual]
+        exceptions = f", but {', '.join(others)}" if others else ""
+        yield f"Every tuned row that has something to tune had {usual} trials{exceptions}."
+    nothing = [name for name in tuned if name not in trials]
     if nothing:
         yield f"With nothing to tune: {', '.join(nothing)}."
 
 
 def _seeds(board: Board) -> Iterator[str]:
     """Which rows have fewer seeds than the protocol publishes, and which have others."""
-    fewer = [(row, missing_seeds(board, row)) for row in board.rows]
-    listed = [f"{row.name} {_numbers(seeds)}" for row, seeds in fewer if seeds and row.role != "other classifier"]
     protocol = board.conditions["protocol"]
-    if listed:
-        wanted = _numbers(board.published)
-        yield f"{protocol} publishes the seeds {wanted}, of which some are missing: {'; '.join(listed)}."
-    others = {row.name: sorted(set(row.seeds) - set(board.published)) for row in board.rows if board.published}
-    beyond = [f"{name} {_numbers(seeds)}" for name, seeds in others.items() if seeds]
-    if beyond:
-        yield f"With seeds that {protocol} does not publish: {'; '.join(beyond)}."
+    wanted = set(board.published)
+    fewer = _by_seeds(board, lambda seeds: wanted - seeds)
+    if fewer:
+        yield f"{protocol} publishes the seeds {_numbers(wanted)}, of which some are missing: {fewer}."
+    others = _by_seeds(board, lambda seeds: seeds - wanted) if wanted else ""
+    if others:
+        yield f"{protocol} does not publish these seeds: {others}."
+
+
+def _by_seeds(board: Board, chosen: Callable[[set[int]], set[int]]) -> str:
+    """Seeds chosen of those of each row, with the rows that they are chosen for."""
+    rows: dict[str, list[str]] = {}
+    for row in _own_rows(board):
+        seeds = chosen(set(row.seeds))
+        if seeds:
+            rows.setdefault(_numbers(seeds), []).append(row.name)
+    return "; ".join(f"{seeds} of {', '.join(names)}" for seeds, names in rows.items())
+
+
+def _own_rows(board: Board) -> list[Row]:
+    """The other classifiers of a method have its runs."""
+    return [row for row in board.rows if row.role != "other classifier"]
 
 
 def _best(board: Board, metric: str) -> Row | None:
@@ -141,19 +146,19 @@ def _percent(row: Row, metric: str) -> str:
     return f"{digits(row.scores[metric].mean, metric)} %"
 
 
-def _numbers(values: Sequence[int] | Iterable[int]) -> str:
+def _numbers(values: Iterable[int]) -> str:
     """Whole numbers in a row, three and more neighbours by their ends.
 
-    >>> _numbers([1, 2, 3, 4, 5]), _numbers([2, 4, 5])
+    >>> _numbers([1, 2, 3, 4, 5]), _numbers({5, 2, 4})
     ('1 to 5', '2, 4, 5')
     """
     runs: list[list[int]] = []
-    for value in values:
+    for value in sorted(values):
         if runs and value == runs[-1][-1] + 1:
             runs[-1].append(value)
         else:
             runs.append([value])
-    parts = []
+    parts: list[str] = []
     for run in runs:
         parts += [f"{run[0]} to {run[-1]}"] if len(run) > 2 else map(str, run)
     return ", ".join(parts)
