@@ -34,9 +34,17 @@ def check_protocol(config: DictConfig, free: Collection[str] = ()) -> None:
             )
 
 
-def published_seeds(name: str) -> list[int]:
+def named(name: str) -> dict[str, Any]:
+    """What stands in the YAML of a protocol, by groups and dotted names; nothing of one that is not here."""
+    if name not in names("protocol"):
+        return {}
+    own = _own(name)
+    return _chosen(own) | flattened({key: value for key, value in own.items() if key not in ("defaults", "protocol")})
+
+
+def published_seeds(name: str | None) -> list[int]:
     """The seeds of which a protocol wants a result, where it says so."""
-    seeds: list[int] = _settings(config_file(f"protocol/{name}") or "").get("published", {}).get("seeds", [])
+    seeds: list[int] = named(name).get("published.seeds", []) if name is not None else []
     return seeds
 
 

@@ -13,7 +13,8 @@ from omegaconf import OmegaConf
 
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import HEADLINE, column, in_view
-from fcl_bench.leaderboard.render import Cells, number
+from fcl_bench.leaderboard.printed import number
+from fcl_bench.leaderboard.render import Cells
 from fcl_bench.leaderboard.statistics import Score
 from fcl_bench.leaderboard.titles import text
 

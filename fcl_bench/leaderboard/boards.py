@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Literal, TypeVar
 
+from fcl_bench.config.protocol import published_seeds
+from fcl_bench.config.settings_node import SettingsNode
 from fcl_bench.leaderboard.columns import HEADLINE, column, metrics_in, repeats_exactly
 from fcl_bench.leaderboard.runs import Run, Settings, other_classifiers
 from fcl_bench.leaderboard.statistics import Comparison, Score, compared, holm, score
@@ -41,6 +43,16 @@ class Row:
     def method(self) -> str:
         """The method's name alone."""
         return self.runs[0].method
+
+    @property
+    def tuned(self) -> SettingsNode | None:
+        """Where the hyper-parameters come from; None where the records do not say."""
+        return self.runs[0].tuned
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of the runs, each once."""
+        return tuple(sorted({run.result["seed"] for run in self.runs}))
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -90,6 +102,16 @@ class Board:
         return ", ".join(parts)
 
     @property
+    def tells_tuning(self) -> bool:
+        """Whether a reader should know of each row where its hyper-parameters come from."""
+        return self.conditions["protocol"] is not None or any(row.tuned for row in self.rows)
+
+    @property
+    def published(self) -> tuple[int, ...]:
+        """The seeds that the protocol publishes; none where it does not say."""
+        return tuple(published_seeds(self.conditions["protocol"]))
+
+    @property
     def uneven(self) -> bool:
         """Whether the rows have seen different seeds or streams."""
         draws = {frozenset(_values(row, self.sort)) for row in self.rows}
@@ -122,11 +144,20 @@ def boards(runs: Iterable[Run], sort: str = HEADLINE, asked: Sequence[str] = ())
 
 
 def row_names(runs: Sequence[Run]) -> dict[str, str]:
-    """For every method and choice of its settings one name, in all tables; by :func:`_settings_key`."""
+    """For every method and choice of its settings one name, in all tables of a protocol; by :func:`_settings_key`."""
     by_key = {_settings_key(run): run for run in runs}
-    methods = [run.method for run in by_key.values()]
-    settings = [run.settings for run in by_key.values()]
-    return dict(zip(by_key, unique_names(methods, settings, mark=" "), strict=True))
+    found = {}
+    for group in _grouped(by_key.items(), lambda item: item[1].conditions["protocol"]):
+        names = unique_names([run.name for _, run in group], [run.settings for _, run in group], mark=" ")
+        for (key, _), name in zip(group, names, strict=True):
+            found[key] = name
+    return found
+
+
+def by_protocol(boards: Sequence[Board]) -> dict[str | None, list[Board]]:
+    """The tables of each protocol, in their order."""
+    groups = _grouped(boards, lambda board: board.conditions["protocol"])
+    return {group[0].conditions["protocol"]: group for group in groups}
 
 
 def contradictions(runs: Sequence[Run]) -> list[str]:
@@ -245,7 +276,7 @@ def _identity(run: Run) -> Hashable:
 
 
 def _settings_key(run: Run) -> str:
-    return f"{run.method} {_key(run.settings)}"
+    return f"{run.conditions['protocol']} {run.method} {_key(run.settings)}"
 
 
 def _key(settings: Settings) -> str:

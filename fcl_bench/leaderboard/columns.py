@@ -3,7 +3,7 @@
 A record may have any other metric. It is shown on request under its own name.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from fcl_bench.errors import ConfigError, choices
@@ -47,6 +47,8 @@ COLUMNS = {
     "peak_memory_mb": _cost("memory (MB)"),
     "stored_bytes": _cost("stored (MB)", 1e-6),
     "samples_revealed": replace(_cost("samples revealed"), decimals=0),
+    "accuracy_per_megabyte": Column("% per MB", score=False, decimals=3),  # from here on: of other metrics
+    "accuracy_per_second": Column("% per second", score=False, decimals=3),
     "revealing_uploads": replace(_cost("revealing uploads", shown=False), decimals=0),
 }
 LATER = {  # not in records of earlier versions: columns of tables whose records have them
@@ -88,6 +90,20 @@ def column(metric: str) -> Column:
     return Column(metric, shown=False)
 
 
+def derived(values: Mapping[str, float | None]) -> dict[str, float | None]:
+    """Metrics that follow from others of a record: what a byte, up or down, and a second have brought.
+
+    >>> derived({"average_accuracy": 60.0, "uplink_bytes": 2e6, "downlink_bytes": 1e6, "runtime_seconds": 0.0})
+    {'accuracy_per_megabyte': 20.0, 'accuracy_per_second': None}
+    """
+    up, down = (values.get(name) for name in ("uplink_bytes", "downlink_bytes"))
+    megabytes = None if up is None or down is None else (up + down) / 1e6
+    return {
+        "accuracy_per_megabyte": _ratio(values.get(HEADLINE), megabytes),
+        "accuracy_per_second": _ratio(values.get(HEADLINE), values.get("runtime_seconds")),
+    }
+
+
 def in_view(metric: str, view: str) -> str:
     """The name of a metric in a view; in that of the headline it is the metric's own.
 
@@ -95,6 +111,11 @@ def in_view(metric: str, view: str) -> str:
     ('retention', 'retention (present)')
     """
     return metric if view == VIEWS[0] else f"{metric} ({view})"
+
+
+def _ratio(gain: float | None, price: float | None) -> float | None:
+    """Undefined where either is, and where nothing was paid."""
+    return gain / price if gain is not None and price else None
 
 
 def view_metrics() -> list[str]:

@@ -9,8 +9,11 @@ from fcl_bench.config.nested import flattened
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import column
 from fcl_bench.leaderboard.page_streams import stream_pictures
-from fcl_bench.leaderboard.render import FACTS, NOTE, beside_best, digits, interval, number
+from fcl_bench.leaderboard.printed import beside_best, digits, interval, number, seeds, tuned
+from fcl_bench.leaderboard.protocols import protocol_sentences
+from fcl_bench.leaderboard.render import FACTS, NOTE
 from fcl_bench.leaderboard.runs import Run
+from fcl_bench.leaderboard.statements import statements
 from fcl_bench.leaderboard.titles import text
 from fcl_bench.run.result import VIEWS
 from fcl_bench.visible import visible
@@ -53,6 +56,7 @@ def page_data(boards: Sequence[Board]) -> Data:
         "columns": [_column(metric) for metric in metrics],
         "facts": FACTS,
         "note": NOTE,
+        "protocols": protocol_sentences(boards),
         "curves": list(CURVES.values()),
         "views": list(VIEWS),
         "methods": sorted({row.method for row in rows}),
@@ -95,12 +99,15 @@ def _board(board: Board, pool: Pool) -> Data:
     rows = []
     for row in board.rows:
         data = _row(row, marks_by_metric, pool)
+        data["seeds"] = seeds(row, board)
         data["ranked"] = row.name in ranked
         rows.append(data)
     return {
         "heading": board.heading,
         "stream": board.stream,
         "sort": board.sort,
+        "statements": statements(board),
+        "tuning": board.tells_tuning,
         "best": ranked[0] if ranked else None,
         "rows": rows,
     }
@@ -114,6 +121,7 @@ def _row(row: Row, marks_by_metric: dict[str, Marks], pool: Pool) -> Data:
         "name": row.name,
         "method": row.method,
         "facts": row.facts,
+        "tuned": tuned(row),
         "means": _short(means, SORTED_DIGITS),
         "deviations": _short(deviations),
         "texts": [number(row.scores[metric], metric) for metric in metrics],

@@ -8,9 +8,11 @@ from rich.console import Console, JustifyMethod
 from rich.table import Table
 from rich.text import Text
 
-from fcl_bench.leaderboard.boards import CERTIFIED, DIFFERS, OTHER_CLASSIFIER, ROLES, Board, Row, by_mean
-from fcl_bench.leaderboard.columns import SHOWN, column
-from fcl_bench.leaderboard.statistics import Score
+from fcl_bench.leaderboard.boards import CERTIFIED, DIFFERS, OTHER_CLASSIFIER, ROLES, Board, by_mean, by_protocol
+from fcl_bench.leaderboard.columns import HEADLINE, SHOWN, column
+from fcl_bench.leaderboard.printed import beside_best, interval, number, seeds, tuned
+from fcl_bench.leaderboard.protocols import protocol_sentences
+from fcl_bench.leaderboard.statements import DURING, statements
 from fcl_bench.leaderboard.titles import told_apart
 
 FACTS = {
@@ -27,9 +29,8 @@ NOTE = (
     "± standard deviation over seeds; 95 %: Student's interval of the mean; p: paired t-test against the best method "
     "on the same seeds, Holm-corrected; oracles and other classifiers of a method, in [brackets], are not compared."
 )
-UNEVEN = "Not all rows have the same seeds and streams: their means are not quite comparable."
 Cells = list[list[str]]  # titles first, then a line per row; the first of each line is the name
-LEFT = ("method", "gamma", "facts")  # columns of words
+LEFT = ("method", "gamma", "tuned", "facts")  # columns of words
 GAP = 2
 ACTS_IN_MARKDOWN = re.compile(r"<(?=[A-Za-z/!?])|(?<=\])\(")  # a tag, the address of a link
 REJECTED = "rejected_replies"
@@ -42,14 +43,19 @@ def show(boards: Sequence[Board], console: Console, columns: Sequence[str] = SHO
         console.print(Text(board.heading, "bold"), soft_wrap=True)
         console.print(Text(board.stream), soft_wrap=True)
         show_cells(cells(board, columns), console)
-        if board.uneven:
-            console.print(Text(UNEVEN), soft_wrap=not console.is_terminal)
+        _show_sentences(statements(board), console)
         console.print()
-    if len(boards) > 1:
-        console.print(Text(f"overview: {column(boards[0].sort).title}", "bold"))
-        show_cells(overview(boards), console)
+    for title, table in overviews(boards):
+        console.print(Text(f"overview: {title}", "bold"))
+        show_cells(table, console)
         console.print()
+    _show_sentences(protocol_sentences(boards), console)
     console.print(Text(NOTE, "dim"), soft_wrap=not console.is_terminal)
+
+
+def _show_sentences(sentences: Sequence[str], console: Console) -> None:
+    for sentence in sentences:
+        console.print(Text(f"- {sentence}"), soft_wrap=not console.is_terminal)
 
 
 def show_cells(lines: Cells, console: Console) -> None:
@@ -62,14 +68,18 @@ def show_cells(lines: Cells, console: Console) -> None:
 
 def markdown(boards: Sequence[Board], columns: Sequence[str] = SHOWN) -> str:
     """An overview of several tables, then a heading, the settings of the stream and the table for each."""
-    parts = []
-    if len(boards) > 1:
-        parts += [f"## Overview: {column(boards[0].sort).title}", markdown_cells(overview(boards))]
+    parts = _markdown_list(protocol_sentences(boards))
+    for title, table in overviews(boards):
+        parts += [f"## Overview: {in_markdown(title)}", markdown_cells(table)]
     for board in boards:
         parts += [f"## {in_markdown(board.heading)}", in_markdown(board.stream), markdown_cells(cells(board, columns))]
-        if board.uneven:
-            parts.append(UNEVEN)
+        parts += _markdown_list(statements(board))
     return "\n\n".join([*parts, NOTE]) + "\n"
+
+
+def _markdown_list(sentences: Sequence[str]) -> list[str]:
+    """A list of the sentences, if there are any."""
+    return ["\n".join(f"* {in_markdown(sentence)}" for sentence in sentences)] if sentences else []
 
 
 def markdown_cells(lines: Cells) -> str:
@@ -89,13 +99,27 @@ def in_markdown(words: str) -> str:
     return ACTS_IN_MARKDOWN.sub(r"\\\g<0>", words)
 
 
-def overview(boards: Sequence[Board]) -> Cells:
-    """The metric of the order in all tables: a line per row, a column per table, competitors first."""
+def overviews(boards: Sequence[Board]) -> Iterator[tuple[str, Cells]]:
+    """For each protocol with several tables its overview, of accuracy at the end also one of that during the stream."""
+    groups = by_protocol(boards)
+    for protocol, own in groups.items():
+        suffix = f", protocol {protocol or 'none'}" if len(groups) > 1 else ""
+        sort = own[0].sort
+        for metric in (HEADLINE, DURING) if sort == HEADLINE else (sort,):
+            if len(own) > 1:
+                yield f"{column(metric).title}{suffix}", overview(own, metric)
+
+
+def overview(boards: Sequence[Board], metric: str | None = None) -> Cells:
+    """One metric in all tables, that of their order if none is named: a line per row, a column per table.
+
+    Competitors come first, each group in the order of the tables.
+    """
     lines = [["method", *told_apart(boards, shortly=True)]]
     for role in ROLES:
         for name in by_mean(boards, role):
             title = f"{name} (oracle)" if role == "oracle" else name
-            lines.append([title, *_over_boards(name, boards)])
+            lines.append([title, *_over_boards(name, boards, metric or boards[0].sort)])
     return lines
 
 
@@ -104,15 +128,17 @@ def cells(board: Board, columns: Sequence[str] = SHOWN) -> Cells:
     others = [name for name in _with_rejected(columns, board) if name != board.sort]
     titles = [column(name).title for name in others]
     best = board.ranked[0] if board.ranked else None
-    lines = [["method", "seeds", column(board.sort).title, "95 %", "p", *titles, "facts"]]
+    tuning = ["tuned"] if board.tells_tuning else []
+    lines = [["method", "seeds", column(board.sort).title, "95 %", "p", *titles, *tuning, "facts"]]
     for row in board.rows:
         line = [
             row.name,
-            str(len(row.runs)),
+            seeds(row, board),
             number(row.scores[board.sort], board.sort),
             interval(row, board.sort),
             "best" if row is best else beside_best(row),
             *(number(row.scores[name], name) for name in others),
+            *(tuned(row) for _ in tuning),
             ", ".join(FACTS.get(fact, fact) for fact in row.facts),
         ]
         lines.append(line)
@@ -125,41 +151,11 @@ def _with_rejected(columns: Sequence[str], board: Board) -> Sequence[str]:
     return [*columns, REJECTED] if any(dropped) and REJECTED not in columns else columns
 
 
-def number(score: Score, metric: str) -> str:
-    """A score with its deviation; a cost is a mean alone."""
-    if score.mean is None:
-        return "n/a"
-    mean = digits(score.mean, metric)
-    return f"{mean} ± {digits(score.deviation, metric)}" if column(metric).score else mean
-
-
-def digits(value: float | None, metric: str) -> str:
-    """In the unit of the column's title."""
-    shown = column(metric)
-    return "n/a" if value is None else f"{value * shown.scale:.{shown.decimals}f}"
-
-
-def interval(row: Row, metric: str) -> str:
-    """The 95 % interval of a score."""
-    ends = row.scores[metric].interval
-    return " to ".join(digits(end, metric) for end in ends) if ends else "n/a"
-
-
-def beside_best(row: Row) -> str:
-    """The p-value of the comparison with the best; nothing for a row that is not compared."""
-    if row.comparison is None:
-        return ""
-    p = row.comparison.p_holm
-    if p is None:
-        return "n/a"
-    return "<0.001" if p < 0.001 else f"{p:.3f}"
-
-
-def _over_boards(name: str, boards: Sequence[Board]) -> Iterator[str]:
+def _over_boards(name: str, boards: Sequence[Board], metric: str) -> Iterator[str]:
     """The score of a row in each table; nothing in a table that does not have the row."""
     for board in boards:
         rows = {row.name: row for row in board.rows}
-        yield number(rows[name].scores[board.sort], board.sort) if name in rows else ""
+        yield number(rows[name].scores[metric], metric) if name in rows else ""
 
 
 def _code(name: str) -> str:

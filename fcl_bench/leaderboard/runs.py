@@ -8,9 +8,10 @@ from typing import Any
 
 from fcl_bench.config.nested import flattened
 from fcl_bench.config.run_id import result_relevant
+from fcl_bench.config.settings_node import SettingsNode
 from fcl_bench.errors import UserError
 from fcl_bench.exact.certificate import Certificate, read_certificate
-from fcl_bench.leaderboard.columns import COLUMNS, column, in_view
+from fcl_bench.leaderboard.columns import COLUMNS, column, derived, in_view
 from fcl_bench.run.content import Settings
 from fcl_bench.run.result import VIEWS, Result, read_result
 from fcl_bench.run.trust import Trust, verified
@@ -19,6 +20,7 @@ from fcl_bench.visible import visible, visible_content
 COMPARED = ("dataset", "backbone", "federation", "limit_train", "limit_test")  # groups that runs of a table share
 OURS = "fcl_bench.methods."
 RECORD = "result.json"
+ORIGIN = "settings.name"  # among the settings of a run: tuned or faithful
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,18 @@ class Run:
     classifier: str | None = None  # None is the method's own one; others are scored, but do not compete
     certificate: Certificate | None = None  # a valid one for this very record
     trust: Trust = "no digest"
+
+    @property
+    def name(self) -> str:
+        """The method, and whether its hyper-parameters are tuned or faithful, where the record says so."""
+        origin = self.settings.get(ORIGIN)
+        return f"{self.method} {origin}" if origin else self.method
+
+    @property
+    def tuned(self) -> SettingsNode | None:
+        """Where the hyper-parameters come from; None where the record does not say."""
+        node = self.result["config"].get("settings")
+        return None if node is None else SettingsNode(**node)
 
     def scores_in(self, view: str) -> dict[str, Any] | None:
         """Curves and matrix in a view of the tasks' tests; None if the record does not have it."""
@@ -132,25 +146,28 @@ def _conditions(result: Result) -> Settings:
 
 
 def _method_settings(result: Result) -> Settings:
-    """All but the name; a record of the time before methods had names has that of its class, if it is one of ours."""
+    """All but the name, and where they come from.
+
+    A record of the time before methods had names has that of its class, if it is one of ours.
+    """
     settings = result["config"]["method"]
     if str(settings.get("_target_")).startswith(OURS):
         settings = {"name": result["method"], **settings}
     settings = flattened(result_relevant(settings, "method"))
-    return {key: value for key, value in settings.items() if key != "name"} | _privacy_settings(result)
+    return {key: value for key, value in settings.items() if key != "name"} | _further_settings(result)
 
 
-def _privacy_settings(result: Result) -> Settings:
-    """What makes a method with private uploads a row of its own; nothing for uploads that the server reads."""
+def _further_settings(result: Result) -> Settings:
+    """What else makes a row of its own: private uploads, and settings that are tuned or faithful; often nothing."""
     config = result["config"]
-    privacy = result_relevant({"privacy": config["privacy"]}) if "privacy" in config else {}
-    return flattened(privacy)
+    return flattened(result_relevant({name: config[name] for name in ("privacy", "settings") if name in config}))
 
 
 def _values(result: Result) -> dict[str, float | None]:
     """By metric, then by metric and view."""
     values: dict[str, float | None] = dict.fromkeys(COLUMNS)
     values |= result["metrics"]
+    values |= derived(values)
     for view, scores in result.get("views", {}).items():
         for name, value in scores["metrics"].items():
             values[in_view(name, view)] = value

@@ -39,7 +39,7 @@ def _text(cell: Any) -> Any:
 
 
 def _titles(metrics: Sequence[str]) -> Iterator[str]:
-    yield from ("method", "row", "classifier", "facts", "seeds")
+    yield from ("method", "row", "classifier", "facts", "settings", "hyperparameters", "trials", "seeds")
     for metric in metrics:
         for name in STATISTICS:
             yield f"{metric}_{name}"
@@ -54,6 +54,9 @@ def _cells(row: Row, metrics: Sequence[str], sort: str) -> Iterator[Cell]:
     yield row.name
     yield row.runs[0].classifier
     yield " ".join(row.facts)
+    yield row.tuned.name if row.tuned else None
+    yield " ".join(row.tuned.hyperparameters or ()) if row.tuned else None
+    yield row.tuned.trials if row.tuned else None
     yield len(row.runs)
     for metric in metrics:
         score = row.scores[metric]

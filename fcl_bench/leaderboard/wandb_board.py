@@ -93,7 +93,7 @@ def _pictures(boards: Sequence[Board]) -> Iterator[tuple[str, Image.Image]]:
 def _typed(text: str) -> tuple[list[str | int], list[list[str | float | None]]]:
     """The CSV as columns of one type each, as W&B wants them."""
     titles, *lines = csv.reader(io.StringIO(text))
-    numeric = [title.endswith(NUMBERS) or title == "seeds" for title in titles]
+    numeric = [title.endswith(NUMBERS) or title in ("seeds", "trials") for title in titles]
     rows = []
     for line in lines:
         row: list[str | float | None] = []

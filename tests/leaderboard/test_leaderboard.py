@@ -17,9 +17,10 @@ from scipy.stats import ttest_rel
 
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
 from fcl_bench.leaderboard.page_data import page_data
-from fcl_bench.leaderboard.render import UNEVEN, cells, markdown, overview, show
+from fcl_bench.leaderboard.render import cells, markdown, overview, show
 from fcl_bench.leaderboard.runs import gather
 from fcl_bench.leaderboard.sheet import sheet
+from fcl_bench.leaderboard.statements import UNEVEN
 from fcl_bench.leaderboard.statistics import Score
 
 

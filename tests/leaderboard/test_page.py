@@ -10,13 +10,15 @@ import numpy as np
 import pytest
 from browser import Browser, open_chromium
 from page_samples import NASTY, manifest, read_boards, row_of, sample, write_samples
-from records import views, write
+from records import made, record, views, write
 
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import COLUMNS, SHOWN
 from fcl_bench.leaderboard.page import page
 from fcl_bench.leaderboard.page_data import CURVES, marks
+from fcl_bench.leaderboard.protocols import protocol_sentences
 from fcl_bench.leaderboard.render import cells
+from fcl_bench.leaderboard.statements import statements
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +112,30 @@ def test_the_table_has_the_cells_of_the_terminal(opened: Browser, large: Board) 
         assert [text.split("\n")[0] for text in shown[3:-1]] == line[5:-1]
         assert shown[-1].split() == line[-1].replace(",", "").split()
     assert opened.run("return document.querySelectorAll('#table tbody script, #table tbody b b').length") == 0
+
+
+def test_the_page_says_what_protocols_differ_in_and_what_each_table_says(driver: Any, tmp_path: Path) -> None:
+    settings = {"name": "tuned", "trials": 16, "hyperparameters": ["lr"]}
+    second = [record("afcl", seed, protocol="frozen_v2", config__settings=settings) for seed in (1, 2)]
+    boards = made(record(protocol="frozen_v1"), *second, record("fedncm", 1, 60.0, protocol="frozen_v2"))
+    (tmp_path / "page.html").write_text(page(boards), encoding="utf-8")
+    browser = Browser(driver, tmp_path / "page.html")
+    browser.resize(1400)
+    browser.load()
+    assert browser.texts("#protocols li") == protocol_sentences(boards)
+    for board in boards:
+        browser.follow(board)
+        assert browser.texts("#statements li") == statements(board) != []
+    assert browser.texts("#table tbody td:nth-child(2)") == ["1 of 5", "2 of 5"]
+    assert browser.methods() == ["fedncm", "afcl tuned"]
+    place = 1 + browser.texts("#table thead th").index("tuned")
+    assert browser.texts(f"#table tbody td:nth-child({place})") == ["not recorded", "1 in 16 trials"]
+    browser.check_quiet()
+
+
+def test_a_page_of_one_protocol_says_nothing_of_others(opened: Browser) -> None:
+    assert opened.run("return document.getElementById('protocols').hidden")
+    assert "tuned" not in opened.texts("#table thead th")
 
 
 def test_best_is_bold_and_second_underlined(opened: Browser, large: Board) -> None:

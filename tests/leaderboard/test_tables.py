@@ -31,6 +31,7 @@ def test_markdown_has_a_heading_and_a_table_for_every_group() -> None:
     lines = markdown(made(*several()), ["retention", "uplink_bytes"]).splitlines()
     assert [line for line in lines if line.startswith("## ")] == [
         "## Overview: average (%)",
+        "## Overview: anytime (%)",
         "## digits, none (frozen), si_blurry x dirichlet: tasks=3",
         "## digits, none (frozen), si_blurry x dirichlet: tasks=10",
     ]

@@ -15,6 +15,8 @@ function make(tag, attributes = {}, ...children) {
 const option = (value, text, selected = false) => make("option", { value, selected }, text);
 const button = (content, label, onclick) => make("button", { type: "button", "aria-label": label, onclick }, content);
 
+const sentences = (texts) => texts.map((text) => make("li", {}, text));
+
 function select(label, options, value, changed) {
   const choices = options.map(([key, text]) => option(key, text, key === value));
   return make("select", { "aria-label": label, onchange: (event) => changed(event.target.value) }, choices);

@@ -7,6 +7,8 @@ function fillControls() {
   const numbers = [plural(boards.length, "board"), plural(methods.length, "method"), plural(runs, "run")];
   $("summary").textContent = numbers.join(" · ");
   $("note").textContent = note;
+  $("protocols").append(...sentences(data.protocols));
+  $("protocols").hidden = !data.protocols.length;
   $("choice").hidden = boards.length < 2;
   $("board").append(...boards.map((board, index) => option(index, board.heading)));
   fillFacts(new Set(rows.flatMap((row) => row.facts)));

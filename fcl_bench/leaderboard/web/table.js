@@ -16,6 +16,7 @@ function showBoard(board) {
   $("board").value = data.boards.indexOf(board);
   $("heading").textContent = board.heading;
   $("stream").textContent = board.stream;
+  $("statements").replaceChildren(...sentences(board.statements));
   showHead();
   showRows();
   showStreams();
@@ -26,13 +27,15 @@ function tableColumns(board) {
   const best = (row) => row.name === board.best;
   const seeds = (row) => row.runs.length;
   const cell = (text) => (row) => make("td", {}, text(row));
+  const tuning = { key: "tuned", title: "tuned", cell: (row) => make("td", { class: "words" }, row.tuned) };
   return [
     { key: "method", title: "method", sign: 1, value: (row) => row.name, cell: nameCell },
-    { key: "seeds", title: "seeds", sign: -1, value: seeds, cell: cell((row) => `${seeds(row)}`) },
+    { key: "seeds", title: "seeds", sign: -1, value: seeds, cell: cell((row) => row.seeds) },
     numberColumn(board.sort),
     { key: "p", title: "p (Holm)", sign: -1, value: (row) => (best(row) ? 2 : row.p_value), // the best above every p
       cell: cell((row) => (best(row) ? "best" : row.p)) },
     ...chosen.map((column) => numberColumn(column.key)),
+    ...(board.tuning ? [tuning] : []),
     { key: "facts", title: "facts", cell: (row) => make("td", { class: "facts" }, tags(row)) },
   ];
 }
@@ -63,7 +66,7 @@ const tags = (row) => row.facts.flatMap((fact) => [make("span", { class: "tag" }
 
 function showHead() {
   columns = tableColumns(state.board);
-  const head = columns.map((column) => make("th", { scope: "col", class: column.key === "facts" ? "facts" : null },
+  const head = columns.map((column) => make("th", { scope: "col", class: { facts: "facts", tuned: "words" }[column.key] },
     column.value ? make("button", { type: "button", onclick: () => sortBy(column) }, column.title) : column.title));
   $("table").querySelector("thead").replaceChildren(make("tr", {}, head));
   $("columns").querySelectorAll("input").forEach((input, index) => { // that of the order is always there
