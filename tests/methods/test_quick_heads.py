@@ -1,4 +1,4 @@
-"""Every method that trains a head quickly, against the plain way: several rounds and tasks, from the same random numbers."""
+"""Every method that trains a head quickly, against the plain way from the same random numbers."""
 
 from functools import cache, partial
 
