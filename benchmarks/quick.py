@@ -1,8 +1,8 @@
 """Finetune by ``local=quick``, through ``clients.map``, against plain PyTorch taking the textbook's steps, on one core.
 
 The reference computes all logits, leaves out those that are not in the softmax, and steps by autograd and
-``torch.optim.SGD``. Its samples are in memory, in order once per epoch; it loads what a client receives, and copies what
-it sends. Both train every client in every round of the last of ten tasks.
+``torch.optim.SGD``. Its samples are in memory, in order once per epoch; it loads what a client receives, and copies
+what it sends. Both train every client in every round of the last of ten tasks.
 """
 
 from collections.abc import Iterator
@@ -84,8 +84,8 @@ def row(task: LastTask, limit: float) -> Row:
     seconds, reference = best(REPEATS, partial(harness, task), partial(by_hand, task))
     samples = len(task.clients[0][0])
     how = (
-        f"{len(task.clients)} clients x {task.rounds} rounds x 5 epochs, {len(task.columns)} of 100 classes in the softmax"
-        f", 1280 features; a client call; best of {REPEATS}"
+        f"{len(task.clients)} clients x {task.rounds} rounds x 5 epochs, {len(task.columns)} of 100 classes, "
+        f"1280 features; a client call; best of {REPEATS}"
     )
     name = f"quick Finetune, {samples:,} samples / plain"
     return Row(name, how, 1000 * seconds / calls, "ms", 1000 * reference / calls, limit=limit)

@@ -1,8 +1,8 @@
-"""Local training: the only gradient loop of the suite, under Lightning Fabric or under a Lightning Trainer.
+"""Local training of any loss: the gradient loop of the suite, under Lightning Fabric or under a Lightning Trainer.
 
 The loss is a ``LightningModule`` with ``training_step`` and ``configure_optimizers``; it must not use ``self.trainer``
-or hooks, so that both ways run it and give the same weights. Which one runs is configuration: ``local=fabric|trainer``. A third
-way, ``local=quick``, takes the same steps with less arithmetic where it can: :mod:`fcl_bench.quick`.
+or hooks, so that both ways run it and give the same weights. Which one runs is configuration: ``local=fabric|trainer``.
+A third way, ``local=quick``, takes the same steps with less arithmetic where it can, see :mod:`fcl_bench.quick`.
 """
 
 import logging

@@ -23,10 +23,11 @@ class Pull:
 
     def added_to(self, loss: Tensor, network: nn.Module) -> Tensor:
         """The loss of a batch with this; a slope changes its gradient and not its value."""
-        if self.anchor and isinstance(self.stiffness, dict):
-            loss = loss + squared_distance(network, self.anchor, self.stiffness) / 2
-        elif self.anchor:
-            loss = loss + self.stiffness / 2 * squared_distance(network, self.anchor)
+        if self.anchor:
+            if isinstance(self.stiffness, dict):
+                loss = loss + squared_distance(network, self.anchor, self.stiffness) / 2
+            else:
+                loss = loss + self.stiffness / 2 * squared_distance(network, self.anchor)
         if self.slope:
             names, parameters = zip(*network.named_parameters(), strict=True)
             slopes = [self.slope[name].to(loss.device) for name in names]

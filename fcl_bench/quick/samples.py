@@ -77,9 +77,8 @@ class Pool:
     def loss(self, module: CrossEntropy, logits: Tensor, target: Target) -> Tensor:
         """Of a step."""
         own, *replayed = logits.split(len(target.labels))
-        return module.loss_of_logits(
-            own, target.labels, target.advice, list(zip(replayed, target.replayed, strict=True))
-        )
+        old = list(zip(replayed, target.replayed, strict=True))
+        return module.loss_of_logits(own, target.labels, target.advice, old)
 
     def _replayed(self, step: Step) -> list[dict[str, Tensor]]:
         replayed = []

@@ -45,8 +45,9 @@ class Training:
     @property
     def uniform(self) -> bool:
         """Whether all numbers that take part decay alike."""
-        decays = [self.weight_hold.at(self.rows).decay, self.bias_hold.at(self.rows).decay]
-        return all(isinstance(decay, float) for decay in decays) and decays[0] == decays[1]
+        weight = self.weight_hold.decay
+        bias = self.bias_hold.decay
+        return isinstance(weight, float) and isinstance(bias, float) and weight == bias
 
     def weight(self) -> tuple[Tensor, Hold]:
         """Of the rows that take part, and what holds it."""
@@ -88,7 +89,8 @@ def taken(value: Tensor, rows: Tensor | None) -> Tensor:
 
 def quick_training(module: nn.Module) -> Training | None:
     """How to train it quickly; None where something about it is not as it must be."""
-    if not isinstance(module, CrossEntropy) or not told_in_parts(type(module)):
+    kind: type = type(module)
+    if not isinstance(module, CrossEntropy) or not told_in_parts(kind):
         return None
     if not head_on_inputs(module.network):
         return None
@@ -97,29 +99,28 @@ def quick_training(module: nn.Module) -> Training | None:
 
 
 @cache
-def told_in_parts(kind: type[CrossEntropy]) -> bool:
+def told_in_parts(kind: type) -> bool:
     """Whether its step is made of its parts, and its ``rows`` are said no earlier than what looks at them."""
-    rows = depth(kind, "rows")
-    step = kind.training_step is CrossEntropy.training_step
-    optimizer = kind.configure_optimizers is CrossEntropy.configure_optimizers
-    return step and optimizer and rows <= depth(kind, "loss_of_logits") and rows <= depth(kind, "cross_entropy")
+    own = [name for name in ("training_step", "configure_optimizers") if holder(kind, name) is not CrossEntropy]
+    order = kind.__mro__.index
+    said = order(holder(kind, "rows"))
+    return not own and all(said <= order(holder(kind, name)) for name in ("loss_of_logits", "cross_entropy"))
 
 
-def depth(kind: type, name: str) -> int:
-    """How far up a class finds an attribute; 0 for its own."""
-    return next(number for number, parent in enumerate(kind.__mro__) if name in vars(parent))
+def holder(kind: type, name: str) -> type:
+    """The class that an attribute of a class comes from."""
+    return next(parent for parent in kind.__mro__ if name in vars(parent))
 
 
 def head_on_inputs(network: Network) -> bool:
     """Whether there is nothing to the network but a head whose weights are all trained, in single precision."""
+    weights = (network.head.weight, network.head.bias)
     return (
         type(network) is Network
         and type(network.backbone) is nn.Identity
         and type(network.augment) is nn.Identity
         and type(network.head) is Head
-        and all(
-            value.requires_grad and value.dtype == torch.float32 for value in (network.head.weight, network.head.bias)
-        )
+        and all(value.requires_grad and value.dtype == torch.float32 for value in weights)
     )
 
 

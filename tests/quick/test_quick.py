@@ -14,6 +14,7 @@ from fcl_bench.head import grown
 from fcl_bench.local import FabricFit
 from fcl_bench.losses import CrossEntropy, Network
 from fcl_bench.message import snapshot
+from fcl_bench.pull import Pull
 from fcl_bench.quick import QuickFit
 from fcl_bench.quick.coasting import Descent, coasted, hold
 from fcl_bench.quick.pairs import Kept
@@ -34,7 +35,7 @@ def trained(fit, kind=CrossEntropy, optimizer=SGD, backbone=None, data=None):
     loss.network.load_state_dict(grown(snapshot(loss.network), 3))
     loss.assign(lr=0.1)
     torch.manual_seed(2)
-    fit(loss, data or samples(), 2, 8)
+    fit(loss, samples() if data is None else data, 2, 8)
     return loss.network.head.weight.detach().clone()
 
 
@@ -142,8 +143,6 @@ def by_torch(start, pull_gradient, steps, descent):
 @pytest.mark.parametrize("stiffness", [0.0, 0.7, "each"])
 @pytest.mark.parametrize("steps", [1, 2, 57])
 def test_weights_without_samples_go_where_torch_takes_them(momentum, weight_decay, stiffness, steps):
-    from fcl_bench.pull import Pull
-
     random = torch.Generator().manual_seed(3)
     start, anchor, slope = torch.randn(3, 5, 4, generator=random)
     each = torch.rand(5, 4, generator=random) if stiffness == "each" else torch.full((5, 4), float(stiffness or 0))

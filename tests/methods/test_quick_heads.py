@@ -1,4 +1,4 @@
-"""Every method that trains a head quickly, against the plain way: several rounds and tasks, from the same random numbers."""
+"""Every method that trains a head quickly, against the plain way from the same random numbers."""
 
 from functools import cache, partial
 
@@ -10,6 +10,7 @@ from making import make, sgd
 
 from fcl_bench import Backbone, quick
 from fcl_bench.local import FabricFit
+from fcl_bench.message import encode
 from fcl_bench.methods.derpp import DERpp
 from fcl_bench.methods.fedavg_er import FedAvgER
 from fcl_bench.methods.fedewc import FedEWC
@@ -18,9 +19,10 @@ from fcl_bench.methods.fedlwf import FedLwF
 from fcl_bench.methods.fedprox import FedProx
 from fcl_bench.methods.finetune import Finetune
 from fcl_bench.methods.scaffold import Scaffold
-from fcl_bench.quick import QuickFit
+from fcl_bench.quick import QuickFit, pairs
 from fcl_bench.quick.spaces import FeatureSpace, SampleSpace
 from fcl_bench.temporal import Disjoint, SiBlurry
+from fcl_bench.transport.wire import Wire
 
 PLAIN = FabricFit(accelerator="cpu")
 QUICK = QuickFit(accelerator="cpu")
@@ -63,9 +65,9 @@ def inputs(features):
     return (torch.randn(90, features, generator=random) + middles[LABELS]) * (5 / features**0.5)
 
 
-def learned(name, fit, features, stream, **settings):
+def learned(name, fit, features, stream, transport=None, **settings):
     method = METHODS[name](Backbone(features), fit=fit, rounds=3, **{"batch_size": 8} | settings)
-    return course(method, inputs(features), LABELS, STREAMS[stream], Uneven())
+    return course(method, inputs(features), LABELS, STREAMS[stream], Uneven(), transport=transport)
 
 
 def model(state):
@@ -120,3 +122,14 @@ def test_without_decay_and_momentum_and_in_one_batch(name, spaces):
         found = model(learned(name, QUICK, features, "blurry", **settings).states[-1])
         assert (found - plain).norm() / plain.norm() < 1e-5
     assert {FeatureSpace, SampleSpace} == set(spaces)
+
+
+@pytest.mark.parametrize("name", ["fedavg_er", "fedicarl", "fedewc"])
+def test_transports_and_what_is_kept_of_earlier_fits_change_no_bit(name, monkeypatch):
+    monkeypatch.setattr(pairs, "WORTHWHILE", 0)
+    first = learned(name, QUICK, 400, "blurry")
+    assert pairs.KEPT.entries
+    again = learned(name, QUICK, 400, "blurry")
+    pairs.KEPT.forget()
+    wired = learned(name, QUICK, 400, "blurry", transport=Wire())
+    assert encode(first.states[-1]) == encode(again.states[-1]) == encode(wired.states[-1])
