@@ -12,7 +12,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.backbone import Backbone
 from fcl_bench.config.catalogue import catalogue, config_file, names
-from fcl_bench.config.compose import HYDRA_KEYS, build, composed, parameters
+from fcl_bench.config.compose import HYDRA_KEYS, SEARCH, build, composed, parameters
 from fcl_bench.errors import ConfigError, choices
 from fcl_bench.method import FACTS, facts
 
@@ -99,14 +99,18 @@ def aligned(rows: Sequence[Setting]) -> list[str]:
 
 
 def comments(name: str) -> dict[str, str]:
-    """What stands behind each setting in a YAML file and in those its defaults name; its own words come first."""
+    """What stands behind each setting in a YAML file and in those its defaults name; its own words come first.
+
+    Where values are searched is no setting.
+    """
     text = config_file(name) or ""
     notes: dict[str, str] = {}
     written: Any = OmegaConf.to_container(OmegaConf.create(text))
     for entry in written.get("defaults", []):
         if isinstance(entry, str) and entry.startswith("/"):
             notes |= comments(entry.strip("/").partition("@")[0])
-    return notes | dict(commented(text))
+    own = {name: note for name, note in commented(text) if name.partition(".")[0] != SEARCH}
+    return notes | own
 
 
 def commented(text: str) -> Iterator[tuple[str, str]]:

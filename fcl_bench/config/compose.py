@@ -83,7 +83,8 @@ def settings_of(config: DictConfig, overrides: Sequence[str]) -> DictConfig:
 
 
 def _refuse_search(overrides: Sequence[str]) -> None:
-    for key in sorted(keys(overrides)):
+    words: Any = OmegaConf.to_container(overrides) if OmegaConf.is_config(overrides) else overrides
+    for key in sorted(keys(words)):
         if f"{key}.".startswith(f"method.{SEARCH}."):
             raise ConfigError(f"Only python -m fcl_bench tune reads {key}: leave it out, or set the value itself.")
 

@@ -149,7 +149,7 @@ def line(trial: Trial, of: int, done: Done) -> str:
     result = (
         f"failed: {score.failed}"
         if score.failed
-        else (f"{score.average_accuracy:.2f} %  anytime {score.anytime_accuracy:.2f} %")
+        else f"{score.average_accuracy:.2f} %  anytime {score.anytime_accuracy:.2f} %"
     )
     return f"{trial.method:<10} {trial.number:>3}/{of - 1}  {result}  {done.seconds:>5.1f} s  {_written(trial.values)}"
 
