@@ -5,6 +5,7 @@ import os
 import time
 from typing import TYPE_CHECKING, Any
 
+from fcl_bench.config.nested import plain
 from fcl_bench.config.run_id import method_name
 from fcl_bench.config.settings_node import SettingsNode
 
@@ -29,7 +30,7 @@ def header(scenario: "Scenario", method: Any, progress: "Progress") -> dict[str,
     }
     settings = scenario.config.get("settings")
     if settings is not None:
-        rows["settings"] = SettingsNode(**settings).sentence
+        rows["settings"] = SettingsNode(**plain(settings)).sentence
     if progress.task or progress.yielded:
         rows["resumed"] = _resumed(progress, tasks)
     return rows

@@ -20,7 +20,7 @@ OTHER_CLASSIFIER = "other_classifier"
 CERTIFIED = "certified"  # all runs of the row
 DIFFERS = "certificate_differs"  # for one run at least
 
-NETWORK = ("backbone.weights", "backbone.input_size")
+NETWORK = ("backbone.weights", "backbone.input_size", "backbone.mean_norm")
 FAULTS = tuple(f"federation.{name}" for name in ("lost", "late", "twice", "join_later", "away", "forget"))
 USUAL_FEDERATION = {
     "federation.participation": 1,

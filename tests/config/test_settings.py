@@ -1,10 +1,11 @@
 """Where hyper-parameters come from: ``settings=tuned`` and ``settings=faithful``, alone and under a protocol."""
 
+import re
 from pathlib import Path
 
 import plugin
 import pytest
-from conftest import Command
+from conftest import Command, command
 from omegaconf import OmegaConf
 
 from fcl_bench.config.catalogue import config_file
@@ -167,6 +168,26 @@ def test_the_settings_are_in_the_record_and_in_the_header(tiny: Command) -> None
     usual = tiny("method=fedncm")
     assert usual.result["config"]["settings"] is None
     assert "faithful" not in usual.out
+
+
+def test_a_tuned_run_says_so_from_its_header_to_the_leaderboard(package: Path, tiny: Command) -> None:
+    mine = package / "configs" / "protocol" / "mine.yaml"
+    mine.parent.mkdir()
+    mine.write_text(
+        "# @package _global_\n# A protocol of mine\ndefaults:\n  - override /settings: tuned\n\n"
+        "protocol: mine\npublished:\n  seeds: [1, 2]\n"
+    )
+    tuned = package / "configs" / "tuned"
+    (tuned / "mine").mkdir()
+    (tuned / "mine" / "nearest_mean.yaml").write_text(TUNED)
+    done = tiny("method=nearest_mean", "protocol=mine")
+    assert done.code == 0, done.err
+    assert "tuned: scale in 7 trials" in done.out
+    assert done.result["config"]["settings"] == {"name": "tuned", "trials": 7, "hyperparameters": ["scale"]}
+    assert done.result["config"]["method"]["scale"] == 2.5
+    table = command("leaderboard", str(done.folder)).out
+    assert re.search(r"^nearest_mean tuned +1 of 2 .* 1 in 7 trials ", table, re.MULTILINE), table
+    assert "mine publishes the seeds 1, 2, of which some are missing: 2 of nearest_mean tuned." in table
 
 
 def test_a_sweep_may_go_over_both(tiny: Command) -> None:
