@@ -28,7 +28,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("averaging",),
     ("checks",),
     ("run",),
-    ("exact", "loggers", "metrics"),
+    ("exact", "loggers", "metrics", "reproduce"),
     ("leaderboard",),
     ("cli",),
     ("__init__", "__main__", "pytest_plugin"),
