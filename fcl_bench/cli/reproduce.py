@@ -41,14 +41,20 @@ def reproduce(words: Sequence[str]) -> None:
     )
     paths, settings = runs_and_settings(parser.parse_args(words).words)
     from fcl_bench.reproduce.places import places
-    from fcl_bench.run.found import records
 
     here = places(settings)
-    folder = Path(here.settings["output_dir"]).resolve()
-    found = [path for path in records(paths) if folder not in path.resolve().parents]
+    found = _without_new_ones(paths, Path(here.settings["output_dir"]).resolve())
     if not found:
         raise ConfigError("There is no record to reproduce: name folders of finished runs, or their result.json.")
     _reproduce_all(found, settings, here)
+
+
+def _without_new_ones(paths: Sequence[Path], output_dir: Path) -> list[Path]:
+    """The records in some folders; where ``output_dir`` is a part of one of these, what lies in it was made here."""
+    from fcl_bench.run.found import records
+
+    searched = any(path.resolve() in output_dir.parents for path in paths)
+    return [path for path in records(paths) if not (searched and output_dir in path.resolve().parents)]
 
 
 def _reproduce_all(found: Sequence[Path], settings: Sequence[str], here: "Places") -> None:

@@ -12,7 +12,7 @@ from fcl_bench.reproduce.places import Places
 from fcl_bench.reproduce.verdict import Verdict, recorded_threads, verdict
 from fcl_bench.run.allocator import keep_freed_memory
 from fcl_bench.run.alone import alone_from_the_start
-from fcl_bench.run.environment import changes_since, forget_peak_memory
+from fcl_bench.run.environment import forget_peak_memory, made_by_present_code
 from fcl_bench.run.experiment import run
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.observer import Observer
@@ -37,11 +37,12 @@ def reproduce(path: Path, places: Places, observer: Observer, command: str) -> R
         raise ConfigError(f"The record {path} is that of a run which has forgotten samples: run unlearn again instead.")
     config = configuration(record, places)
     new = RunFolder(config)
-    _refuse_the_place_of(record, new.folder)
+    _refuse_the_place_of(record, Path(config.output_dir))
     differing = _of_contents(record, config)
     if differing:
         return Reproduction(differing, None)
-    config.resume = config.resume and not _by_other_code(new)
+    before = new.result()
+    config.resume = config.resume and (before is None or made_by_present_code(before))
     with threads_fixed(recorded_threads(record.result)), alone_from_the_start(config):
         keep_freed_memory()
         forget_peak_memory()
@@ -70,11 +71,12 @@ def _find_manifest(config: DictConfig, record: Path) -> None:
         config.stream.manifest = str(record.parent)
 
 
-def _refuse_the_place_of(record: Saved, folder: Path) -> None:
-    """Raise a :class:`ConfigError` if the new record would come to lie among those of the same table."""
-    if folder.resolve().parent == record.path.resolve().parent.parent:
+def _refuse_the_place_of(record: Saved, output_dir: Path) -> None:
+    """Raise a :class:`ConfigError` if new records would come to lie among published ones."""
+    if output_dir.resolve() in record.path.resolve().parents:
         raise ConfigError(
-            f"The new record would come to lie beside {record.path}, or replace it: set output_dir= to another folder."
+            f"The record lies in output_dir={output_dir}, where new ones would be written: set output_dir= to another "
+            "folder."
         )
 
 
@@ -87,11 +89,3 @@ def _of_contents(record: Saved, config: DictConfig) -> Verdict | None:
         return None
     remedy = "nothing was run; data_dir=FOLDER names the data that it was made with"
     return Verdict("different", f"{differing}: {remedy}.")
-
-
-def _by_other_code(new: RunFolder) -> bool:
-    """Whether what lies in the folder was begun by other code, or by code of which nobody knows what it was."""
-    found = new.result()
-    if found is None:
-        return False
-    return bool(changes_since(found)) or str(found["environment"].get("git_commit")).endswith("+changes")
