@@ -28,8 +28,8 @@ def reproduce(words: Sequence[str]) -> None:
     """Run rows again from their records, and say equal, equal within rounding, or different, and in what.
 
     Equal is all that a run computes, to the bit; seconds and memory do not count. Within rounding, accuracies differ by
-    0.1 percentage points at most, and no count does. New records go to reproduced/, or to output_dir=FOLDER. Exit code 0
-    if all are equal or equal within rounding, 1 if one is different, 2 if one cannot be run.
+    0.1 percentage points at most, and no count does. New records go to reproduced/, or to output_dir=FOLDER. Exit code
+    0 if all are equal or equal within rounding, 1 if one is different, 2 if one cannot be run.
     """
     parser = argparse.ArgumentParser("python -m fcl_bench reproduce", description=reproduce.__doc__)
     parser.add_argument(

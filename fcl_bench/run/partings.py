@@ -169,14 +169,14 @@ def _of_digests(one: Saved, other: Saved) -> Iterator[Parting]:
 
 def _of_evidence(one: Result, other: Result) -> Iterator[Parting]:
     """Hashes, which do not tell how far two sums are from each other; but whole numbers are not rounded."""
-    pair = [result.get("evidence") for result in (one, other)]
-    if None in pair:
+    if "evidence" not in one or "evidence" not in other:
         return  # earlier versions had none
+    pair = (one["evidence"], other["evidence"])
     whole = one["config"]["method"].get("arithmetic") == "integer"
     for name in dict.fromkeys([*pair[0], *pair[1]]):
-        exact = whole and name == "statistics"
-        kind = "" if exact else name
-        yield from _of_values(pair[0].get(name, MISSING), pair[1].get(name, MISSING), f"evidence, {name}", kind)
+        values = (pair[0].get(name, MISSING), pair[1].get(name, MISSING))
+        rounded = not (whole and name == "statistics")
+        yield from _of_values(*values, f"evidence, {name}", name if rounded else "")
 
 
 def _of_scores(one: Result, other: Result, task: int) -> Iterator[Parting]:

@@ -56,7 +56,8 @@ def test_result_has_the_public_keys_and_types(afcl_run: Outcome) -> None:
     assert np.shape(result["matrix"]) == (3, 3)
     assert {name: result["metrics"][name] for name in result["traffic"]} == result["traffic"]
     assert set(result["traffic"]) == {"uplink_bytes", "downlink_bytes", "exchanges"}
-    assert set(result["seconds"]) == {"client", "server", "total"}
+    assert set(result["seconds"]) == {"client", "server", "total", "whole_run"}
+    assert result["seconds"]["whole_run"] > result["metrics"]["wall_seconds"]
     assert result["seconds"]["total"] == pytest.approx(result["seconds"]["client"] + result["seconds"]["server"])
     assert {"torch", "python", "platform", "device", "git_commit"} <= set(result["environment"])
 
