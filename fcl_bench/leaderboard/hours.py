@@ -1,4 +1,4 @@
-"""The machine hours that some records took, and what of a run is counted in them."""
+"""``leaderboard --hours``: the machine hours that some records took, and what of a run is counted in them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -24,7 +24,5 @@ def _of_one(runs: Sequence[Run]) -> str:
     known = [run.result["seconds"]["total"] for run in runs if "total" in run.result.get("seconds", {})]
     clocks = [found for found in map(whole_run_seconds, (run.result for run in runs)) if found is not None]
     learning = f"{sum(known) / HOUR:.2f} hours in {len(known):,} of {len(runs):,} records ({COUNTED})"
-    if not clocks:
-        return f"{learning}; none of them says what a clock showed for the whole run."
-    whole = f"{sum(clocks) / HOUR:.2f} hours by the clock, from beginning to end"
-    return f"{learning}; {len(clocks):,} of them say how long the whole run took: {whole}."
+    whole = f"{sum(clocks) / HOUR:.2f} hours in {len(clocks):,} of them" if clocks else "in none of them"
+    return f"{learning}; whole runs by the clock: {whole}."

@@ -304,8 +304,11 @@ def test_a_full_disk_keeps_what_was_finished(tiny: Command, output_dir: Path, mo
     monkeypatch.undo()
     with (result.parent / "exchanges.jsonl").open("a") as log:
         log.write('{"task": 1, "exchange": 0, "func')  # as a full disk would cut it off
+    unfinished["seconds"]["whole_run"] = 1000.0  # of the first attempt
+    result.write_text(json.dumps(unfinished))
     resumed = tiny(*QUICK)
     assert "resumed   after task 1 of 3" in resumed.out
+    assert 1000 < resumed.result["seconds"]["whole_run"] < 1000 + 500
     assert_equal_runs(resumed, tiny(*QUICK, f"output_dir={output_dir}-whole"))
 
 
