@@ -25,8 +25,8 @@ def test_hours_are_those_of_learning_by_protocol(tmp_path: Path) -> None:
     write(tmp_path / "silent", record(seed=2))
     shutil.copytree(one.parent, tmp_path / "copy")  # the same run
     assert told(tmp_path) == [
-        f"machine time, no protocol: 1.00 hours in 1 of 2 records {COUNTED}; whole runs by the clock: 1.50 hours in 1 of "
-        "them.",
+        f"machine time, no protocol: 1.00 hours in 1 of 2 records {COUNTED}; whole runs by the clock: 1.50 hours in "
+        "1 of them.",
         f"machine time, v1: 0.75 hours in 2 of 2 records {COUNTED}; whole runs by the clock: in none of them.",
     ]
 
