@@ -83,5 +83,5 @@ def _environment(result: Result) -> Iterator[tuple[str, str]]:
 def recorded_threads(result: Result) -> int | None:
     """How many threads large tensors had; earlier versions say it with the device."""
     environment = result["environment"]
-    found = re.fullmatch(r"(?:cpu x )?(\d{1,4})", str(environment.get("threads") or environment.get("device")))
+    found = re.fullmatch(r"(?:cpu x )?(\d{1,3})", str(environment.get("threads") or environment.get("device")))
     return int(found[1]) if found else None
