@@ -28,7 +28,7 @@ STACK = (  # from the ground up; a room may import its own and those below it
     ("averaging", "quick"),
     ("checks",),
     ("run",),
-    ("exact", "loggers", "metrics", "tuning"),
+    ("exact", "loggers", "metrics", "reproduce", "tuning"),
     ("leaderboard",),
     ("cli",),
     ("__init__", "__main__", "pytest_plugin"),

@@ -23,7 +23,7 @@ def certify(words: Sequence[str]) -> None:
     """
     parser = _parser("certify", certify.__doc__)
     parser.add_argument("words", nargs="+", metavar="RUN", help=f"{RUN}; {SETTINGS}")
-    runs, settings = _runs_and_settings(parser.parse_args(words).words)
+    runs, settings = runs_and_settings(parser.parse_args(words).words)
     from fcl_bench.exact import certify as certifying
 
     problems: list[UserError] = []
@@ -79,7 +79,8 @@ def _parser(verb: str, description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(f"python -m fcl_bench {verb}", description=description)
 
 
-def _runs_and_settings(words: Sequence[str]) -> tuple[list[Path], list[str]]:
+def runs_and_settings(words: Sequence[str]) -> tuple[list[Path], list[str]]:
+    """The words of a command line that are paths, of which there must be one, and those that are settings."""
     from fcl_bench.exact.finished import is_override
 
     settings = [word for word in words if is_override(word)]

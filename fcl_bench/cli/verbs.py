@@ -149,6 +149,13 @@ def compare_records(words: list[str]) -> None:
     print(visible(comparison.sentence))
 
 
+def reproduce_rows(words: list[str]) -> None:
+    """Run published rows again from their records."""
+    from fcl_bench.cli.reproduce import reproduce
+
+    reproduce(words)
+
+
 VERBS: dict[str, Callable[[list[str]], None]] = {
     "list": list_choices,
     "show": show_method,
@@ -161,4 +168,5 @@ VERBS: dict[str, Callable[[list[str]], None]] = {
     "unlearn": unlearn_samples,
     "same": compare_records,
     "tune": tune_methods,
+    "reproduce": reproduce_rows,
 }

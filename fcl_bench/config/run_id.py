@@ -102,7 +102,7 @@ def method_name(config: DictConfig) -> str:
 def check_method_name(config: DictConfig) -> None:
     """Raise a :class:`ConfigError` for the name of another class, whose results would be taken for this one's."""
     name, target = config.method.get("name"), config.method["_target_"]
-    owner = _target_of(config_file(f"method/{name}") or "")
+    owner = target_of(config_file(f"method/{name}") or "")
     if owner not in (None, target):
         raise ConfigError(
             f"The name '{name}' belongs to {owner}, but this method is {target}: give it a name of its own, "
@@ -113,15 +113,15 @@ def check_method_name(config: DictConfig) -> None:
 @cache
 def _file_that_names(target: str) -> str | None:
     for name in catalogue()["method"]:
-        if _target_of(config_file(f"method/{name}") or "") == target:
+        if target_of(config_file(f"method/{name}") or "") == target:
             return name
     return None
 
 
-def _target_of(text: str) -> str | None:
+def target_of(text: str) -> str | None:
     r"""The class that a YAML file names.
 
-    >>> _target_of("# Mine\n_target_: my_lab.Mine  # the class\nfit: 1")
+    >>> target_of("# Mine\n_target_: my_lab.Mine  # the class\nfit: 1")
     'my_lab.Mine'
     """
     found = re.search(r"^_target_:\s*[\"']?([\w.]+)", text, re.MULTILINE)

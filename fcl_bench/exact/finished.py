@@ -10,6 +10,7 @@ from typing import Any
 from omegaconf import DictConfig, OmegaConf
 
 from fcl_bench.config.compose import build, check
+from fcl_bench.config.older import present
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import facts
@@ -143,9 +144,7 @@ def _complete_result(record: Path) -> Result:
 
 def _config_here(result: Result, record: Path, overrides: Sequence[str]) -> DictConfig:
     """The settings of a record; its own manifest stands for the stream, as a manifest elsewhere may have moved."""
-    config = settings_of(result)
-    for name in ("settings", "threads"):  # a record may be of the time before them
-        config.setdefault(name, None)
+    config = present(settings_of(result), result["method"])
     for override in overrides:
         _set_place(config, override)
     try:

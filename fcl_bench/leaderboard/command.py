@@ -21,6 +21,7 @@ from fcl_bench.leaderboard.columns import (
     metrics_in,
     view_metrics,
 )
+from fcl_bench.leaderboard.hours import hours
 from fcl_bench.leaderboard.latex import latex
 from fcl_bench.leaderboard.render import in_markdown, markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
@@ -48,6 +49,8 @@ def leaderboard(words: Sequence[str]) -> None:
     _show_sections(sections, console)
     for sentence in missing:
         _note(sentence)
+    for sentence in hours(runs) if options.hours else ():
+        print(visible(f"machine time, {sentence}"))
     if options.out:
         print(f"written to {options.out}: {', '.join(files)}")
     if options.wandb:
@@ -125,6 +128,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         help="to show, with commas between them",
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
+    parser.add_argument("--hours", action="store_true", help="also say how many hours the runs took, by protocol")
     parser.add_argument("--against", choices=PAPER, help="put the AFCL paper's figures beside ours")
     parser.add_argument("--wandb", metavar="PROJECT", help="publish all of it as a run of Weights & Biases")
     return parser.parse_args(words)

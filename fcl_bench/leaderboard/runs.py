@@ -13,13 +13,13 @@ from fcl_bench.errors import UserError
 from fcl_bench.exact.certificate import Certificate, read_certificate
 from fcl_bench.leaderboard.columns import COLUMNS, column, derived, in_view
 from fcl_bench.run.content import Settings
+from fcl_bench.run.found import records
 from fcl_bench.run.result import VIEWS, Result, read_result
 from fcl_bench.run.trust import Trust, verified
 from fcl_bench.visible import visible, visible_content
 
 COMPARED = ("dataset", "backbone", "federation", "limit_train", "limit_test")  # groups that runs of a table share
 OURS = "fcl_bench.methods."
-RECORD = "result.json"
 ORIGIN = "settings.name"  # among the settings of a run: tuned or faithful
 
 
@@ -71,7 +71,7 @@ def gather(paths: Iterable[Path]) -> Gathered:
     problems = []
     interrupted = 0
     unlearned = 0
-    for path in _records(paths):
+    for path in records(paths):
         try:
             run = read_run(path)
         except UserError as error:
@@ -183,22 +183,3 @@ def _filled(result: Result) -> Result:
     undefined = [None] * len(result["matrix"])
     curves = dict.fromkeys(COLUMNS, undefined) | result["curves"]
     return {"facts": {}, "views": {}, "other_classifiers": {}, **result, "curves": curves}
-
-
-def _records(paths: Iterable[Path]) -> Iterator[Path]:
-    seen = set()
-    for path in paths:
-        for record in _below(path) if path.is_dir() else [path]:
-            place = os.path.realpath(record)
-            if place not in seen:
-                seen.add(place)
-                yield record
-
-
-def _below(folder: Path) -> list[Path]:
-    """Whatever has the name of a record, be it a broken link."""
-    found = []
-    for place, folders, files in os.walk(folder):
-        if RECORD in files or RECORD in folders:
-            found.append(Path(place, RECORD))
-    return sorted(found)

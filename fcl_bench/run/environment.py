@@ -65,6 +65,11 @@ def changes_since(result: dict[str, Any]) -> str:
     return "the code has changed since" if changed else ""
 
 
+def made_by_present_code(result: dict[str, Any]) -> bool:
+    """Whether a record was made by the code that is running; code that is not committed is never known to be."""
+    return not changes_since(result) and not str(result["environment"].get("git_commit")).endswith("+changes")
+
+
 def installed(package: str) -> str | None:
     """The version of a package, None where it is not installed."""
     try:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -23,7 +24,7 @@ from fcl_bench.run.digests import PREDICTIONS, digest_of_arrays, sealed, stream_
 from fcl_bench.run.exchange_log import ExchangeLog
 from fcl_bench.run.folder import RunFolder
 from fcl_bench.run.pace import Pace
-from fcl_bench.run.result import Result
+from fcl_bench.run.result import WHOLE_RUN, Result, whole_run_seconds
 from fcl_bench.run.summary import summarise
 from fcl_bench.stream import Stream
 from fcl_bench.traffic import Exchange
@@ -38,6 +39,8 @@ class Record(RunFolder):
         self.identity, self.command = identity, command
         self._checkpoints = Checkpoints(self.checkpoints)
         self._log = ExchangeLog(self.folder)
+        self._began = time.monotonic()
+        self._spent_before = 0.0  # seconds of earlier attempts
 
     @contextmanager
     def opened(self, stream: Stream, targets: np.ndarray) -> Iterator[None]:
@@ -75,6 +78,8 @@ class Record(RunFolder):
         with writing_to(self.folder, "output_dir"):
             self._log.begin_with(self._log.until(self._checkpoint.log) or b"")
         if found:
+            told = whole_run_seconds(self.result() or {}) or 0.0
+            self._spent_before = max(told, found.progress.costs.wall_seconds)  # the result may be an older one
             self._write_results(found)
         else:
             self._remove_results()
@@ -135,6 +140,7 @@ class Record(RunFolder):
         complete = status == "complete"
         result = summarise(self.config, self._facts, self._stream, self._targets, self._checkpoint, complete)
         result |= {"command": self.command, "inputs": self.identity, "status": status}
+        result["seconds"][WHOLE_RUN] = self._spent_before + time.monotonic() - self._began
         predictions = digest_of_arrays(prediction_arrays(self._checkpoint, self._targets))
         result = sealed(result, self._digests | {PREDICTIONS: predictions})
         self._write("result.json", (json.dumps(result, indent=1) + "\n").encode())

@@ -8,6 +8,7 @@ from fcl_bench.strict_json import read_json
 
 SCHEMA = 1
 VIEWS = ("dealt", "first_seen", "present")  # of the tests of tasks; the first is that of the record's own metrics
+WHOLE_RUN = "whole_run"  # among the seconds of a record
 Result = dict[str, Any]
 
 
@@ -22,3 +23,10 @@ def read_result(path: Path) -> Result:
         raise UserError(f"The record {path} has schema {str(schema)[:20]}, but this version reads schema {SCHEMA}.")
     whole: Result = result
     return whole
+
+
+def whole_run_seconds(result: Result) -> float | None:
+    """What a clock showed for all attempts at a run together; None for a record that does not say it."""
+    seconds = result.get("seconds")
+    found = seconds.get(WHOLE_RUN) if isinstance(seconds, dict) else None
+    return float(found) if isinstance(found, int | float) and found >= 0 else None

@@ -34,14 +34,15 @@ class Comparison:
 def compare(one: Path, other: Path) -> Comparison:
     """Two finished runs, each named by its folder or its ``result.json``; a :class:`ConfigError` if that cannot be."""
     try:
-        return _compare(_opened(one), _opened(other))
+        return _compare(opened(one), opened(other))
     except ConfigError:
         raise
     except UserError as error:
         raise ConfigError(str(error)) from error
 
 
-def _opened(path: Path) -> Saved:
+def opened(path: Path) -> Saved:
+    """A finished run, by its folder or its ``result.json``; a :class:`UserError` if it cannot be believed."""
     record = path / "result.json" if path.is_dir() else path
     if not record.exists():
         raise ConfigError(f"There is no record {record}: name the folder of a finished run, or its result.json.")
@@ -53,21 +54,32 @@ def _opened(path: Path) -> Saved:
 
 
 def _compare(one: Saved, other: Saved) -> Comparison:
-    compared = ["settings", "contents", "stream", "accuracies", "traffic"]
-    missing = []
-    parts = {
-        "exchanges": (one.exchanges, other.exchanges),
-        "predictions": (one.predictions, other.predictions),
-        "evidence": (one.result.get("evidence"), other.result.get("evidence")),
-        "final state": (one.leaves, other.leaves),
+    compared, missing = compared_parts(one, other)
+    parting = next(partings(one, other), None)
+    sentence = None if parting is None else parting.sentence()
+    return Comparison(sentence, compared, missing, _circumstances(one.result, other.result))
+
+
+def compared_parts(one: Saved, other: Saved) -> tuple[list[str], list[str]]:
+    """What of two runs is compared, and what is not, as not both have it."""
+    both = {
+        "exchanges": None not in (one.exchanges, other.exchanges),
+        "predictions": _have_predictions(one, other),
+        "evidence": all("evidence" in saved.result for saved in (one, other)),
+        "final state": None not in (one.leaves, other.leaves),
     }
-    for name, pair in parts.items():
-        if None not in pair:
-            compared.append(name)
-        elif pair != (None, None) or name != "evidence":
-            missing.append(name)
-    missing += unshared_metrics(one.result, other.result)
-    return Comparison(next(partings(one, other), None), compared, missing, _circumstances(one.result, other.result))
+    compared = ["settings", "contents", "stream", "accuracies", "traffic"]
+    compared += [name for name, compares in both.items() if compares]
+    missing = [name for name, compares in both.items() if not compares]
+    if not any("evidence" in saved.result for saved in (one, other)):
+        missing.remove("evidence")  # most methods have none
+    return compared, missing + unshared_metrics(one.result, other.result)
+
+
+def _have_predictions(one: Saved, other: Saved) -> bool:
+    """Both have the arrays, or both say the digest of theirs."""
+    arrays = None not in (one.predictions, other.predictions)
+    return arrays or None not in (one.digest_of_predictions, other.digest_of_predictions)
 
 
 def _circumstances(one: Result, other: Result) -> list[str]:

@@ -56,7 +56,8 @@ def test_result_has_the_public_keys_and_types(afcl_run: Outcome) -> None:
     assert np.shape(result["matrix"]) == (3, 3)
     assert {name: result["metrics"][name] for name in result["traffic"]} == result["traffic"]
     assert set(result["traffic"]) == {"uplink_bytes", "downlink_bytes", "exchanges"}
-    assert set(result["seconds"]) == {"client", "server", "total"}
+    assert set(result["seconds"]) == {"client", "server", "total", "whole_run"}
+    assert result["seconds"]["whole_run"] > result["metrics"]["wall_seconds"]
     assert result["seconds"]["total"] == pytest.approx(result["seconds"]["client"] + result["seconds"]["server"])
     assert {"torch", "python", "platform", "device", "git_commit"} <= set(result["environment"])
 
@@ -303,8 +304,11 @@ def test_a_full_disk_keeps_what_was_finished(tiny: Command, output_dir: Path, mo
     monkeypatch.undo()
     with (result.parent / "exchanges.jsonl").open("a") as log:
         log.write('{"task": 1, "exchange": 0, "func')  # as a full disk would cut it off
+    unfinished["seconds"]["whole_run"] = 1000.0  # of the first attempt
+    result.write_text(json.dumps(unfinished))
     resumed = tiny(*QUICK)
     assert "resumed   after task 1 of 3" in resumed.out
+    assert 1000 < resumed.result["seconds"]["whole_run"] < 1000 + 500
     assert_equal_runs(resumed, tiny(*QUICK, f"output_dir={output_dir}-whole"))
 
 
