@@ -66,6 +66,7 @@ class ConfigContent(BaseModel, strict=True):
     stream: Settings = {}
     partition: Settings = {}
     privacy: Settings = {}
+    limit_classes: int | None = None
     limit_train: int | None
     limit_test: int | None
 

@@ -15,7 +15,7 @@ from fcl_bench.data.cache import Progress, default_folder
 from fcl_bench.data.digests import remembered_in
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs
-from fcl_bench.dataset import Dataset, limited
+from fcl_bench.dataset import Dataset, limited, with_first_classes
 from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation
 from fcl_bench.method import Method
@@ -114,7 +114,8 @@ def plan(config: DictConfig) -> Plan:
         settings.pop(hint, None)
     with remembered_in(cache_folder(config)):
         whole: Dataset = build(OmegaConf.create(settings))
-    dataset = limited(whole, config.limit_train, config.limit_test, config.seed)
+    chosen = with_first_classes(whole, config.limit_classes)
+    dataset = limited(chosen, config.limit_train, config.limit_test, config.seed)
     temporal = build(config.stream)
     spatial = build(config.partition)
     stream = make_stream(dataset.train.labels, dataset.test.labels, temporal, spatial, config.seed)
