@@ -144,7 +144,8 @@ def _complete_result(record: Path) -> Result:
 def _config_here(result: Result, record: Path, overrides: Sequence[str]) -> DictConfig:
     """The settings of a record; its own manifest stands for the stream, as a manifest elsewhere may have moved."""
     config = settings_of(result)
-    config.setdefault("threads", None)  # a record of the time before this setting
+    for later in ("limit_classes", "threads"):  # a record may be of the time before these settings
+        config.setdefault(later, None)
     for override in overrides:
         _set_place(config, override)
     try:
