@@ -17,7 +17,6 @@ from omegaconf import OmegaConf
 from fcl_bench.leaderboard.against import Section, published
 from fcl_bench.leaderboard.boards import Board, Row
 from fcl_bench.leaderboard.columns import HEADLINE
-from fcl_bench.leaderboard.render import Cells
 from fcl_bench.leaderboard.statistics import interval
 
 MARGIN = 1.0  # points of accuracy; the sources name no deviations, and what is closer is in no order
@@ -195,7 +194,8 @@ def _words(board: Board, sources: Sequence[Source], pairs: Sequence[Pair]) -> It
 
 
 def _counted(found: Iterable[Verdict], what: str) -> str:
-    """
+    """How many orders were found to be the same, opposite or undecided.
+
     >>> _counted(["the same", "undecided", "the same"], "orders")
     'of 3 orders, the same 2, opposite 0, undecided 1'
     """

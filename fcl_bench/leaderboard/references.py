@@ -27,6 +27,10 @@ def _source() -> str:
 REFERENCES = {
     "paper": Reference("the paper", "Our figures beside the paper's", "paper.md", _source, against),
     "literature": Reference(
-        "the literature", "Our order beside the literature's", "literature.md", literature.introduction, literature.orders
+        "the literature",
+        "Our order beside the literature's",
+        "literature.md",
+        literature.introduction,
+        literature.orders,
     ),
 }

@@ -16,7 +16,14 @@ from fcl_bench.run.result import VIEWS, Result, read_result
 from fcl_bench.run.trust import Trust, verified
 from fcl_bench.visible import visible, visible_content
 
-COMPARED = ("dataset", "backbone", "federation", "limit_classes", "limit_train", "limit_test")  # groups that runs of a table share
+COMPARED = (
+    "dataset",
+    "backbone",
+    "federation",
+    "limit_classes",
+    "limit_train",
+    "limit_test",
+)  # groups that runs of a table share
 OURS = "fcl_bench.methods."
 RECORD = "result.json"
 

@@ -88,7 +88,7 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     "": "No method was given: add method=NAME, one of ",
     "protocol=frozen_v1 method=finetune method.rounds=3": "protocol=frozen_v1 fixes method.rounds=20, but got 3: "
     "leave this setting alone, or leave the protocol out.",
-    "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1, scratch_small_v1.",
+    "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1, ",
     "method=finetune method.schedule=cosin": "Expected method.schedule to be one of cosine, constant, step, but got ",
     "method=fedewc method.penalty=-1": "Expected method.penalty to be greater than or equal to 0, but got -1.",
     "method=fedicarl method.memory_size=0": "Expected method.memory_size to be greater than 0, but got 0.",
