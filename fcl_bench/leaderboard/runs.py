@@ -16,14 +16,8 @@ from fcl_bench.run.result import VIEWS, Result, read_result
 from fcl_bench.run.trust import Trust, verified
 from fcl_bench.visible import visible, visible_content
 
-COMPARED = (
-    "dataset",
-    "backbone",
-    "federation",
-    "limit_classes",
-    "limit_train",
-    "limit_test",
-)  # groups that runs of a table share
+LIMITS = ("limit_classes", "limit_train", "limit_test")
+COMPARED = ("dataset", "backbone", "federation", *LIMITS)  # groups that runs of a table share
 OURS = "fcl_bench.methods."
 RECORD = "result.json"
 

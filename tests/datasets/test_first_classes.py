@@ -23,7 +23,8 @@ def test_both_halves_keep_the_samples_of_these_classes_in_their_order() -> None:
         backwards = np.arange(len(kept))[::-1].copy()
         read = own.read(backwards)
         expected = half.read(np.array(kept[::-1]))
-        assert isinstance(read, torch.Tensor) and isinstance(expected, torch.Tensor)
+        assert isinstance(read, torch.Tensor)
+        assert isinstance(expected, torch.Tensor)
         assert torch.equal(read, expected)
 
 
