@@ -57,6 +57,18 @@ class Part:
         return self.whole.read(self.indices[indices])
 
 
+def with_first_classes(dataset: Dataset, number: int | None) -> Dataset:
+    """Only the samples of the first classes, in the order of labels; None for all, as they are."""
+    if number is None or number >= len(dataset.classes):
+        return dataset
+    parts: dict[str, Any] = {}
+    for name in ("train", "test"):
+        half: Half = getattr(dataset, name)
+        parts[name] = Part(half, np.flatnonzero(half.labels < number))
+    classes = dataset.classes[:number]
+    return replace(dataset, **parts, classes=classes, fingerprint=f"{dataset.fingerprint}, first {number} classes")
+
+
 def limited(dataset: Dataset, train: int | None, test: int | None, seed: int) -> Dataset:
     """The first ``train`` and ``test`` samples after a seeded shuffle, for quick looks; None for all, as they are."""
     parts: dict[str, Any] = {}

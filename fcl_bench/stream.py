@@ -167,7 +167,7 @@ def load(path: Path, train_labels: np.ndarray, test_labels: np.ndarray) -> Strea
     if not np.array_equal(arrays["label_digest"], _digest(train_labels, test_labels)):
         raise UserError(
             f"The stream manifest {path} was made for other data: the labels differ. "
-            "Use the data set, limit_train and limit_test it was made with."
+            "Use the data set, limit_classes, limit_train and limit_test it was made with."
         )
     try:
         check_whole(arrays, len(train_labels), len(test_labels))

@@ -37,6 +37,7 @@ ROOT_SETTINGS: dict[str, Any] = {
     "cache_dir": Path | None,
     "resume": bool,
     "threads": PositiveInt | None,
+    "limit_classes": PositiveInt | None,
     "limit_train": PositiveInt | None,
     "limit_test": PositiveInt | None,
     "settings": DictConfig | None,

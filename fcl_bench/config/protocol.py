@@ -1,5 +1,6 @@
 """Protocols: named settings that a run must have followed if its record names them."""
 
+import re
 from collections.abc import Collection
 from typing import Any
 
@@ -18,9 +19,7 @@ def check_protocol(config: DictConfig, free: Collection[str] = ()) -> None:
 
     Settings that are ``free``, or within a group that is, may be anything.
     """
-    wanted = fixed(config.protocol)
-    if "rounds" in config.method:  # else it is not a method that the budget is for
-        wanted |= _budget(config)
+    wanted = fixed(config.protocol) | _budget(config)
     if "settings" not in free:
         _check_settings(config)
     for key, value in wanted.items():
@@ -67,11 +66,28 @@ def _check_settings(config: DictConfig) -> None:
 
 def _budget(config: DictConfig) -> dict[str, Any]:
     """What the YAML of a method takes from the budget of the protocol, or has as a number of its own."""
-    own = _settings(config_file(f"method/{method_name(config)}") or "{}")
-    wanted = {key: own.get(key, f"${{budget.{key}}}") for key in ("rounds", "epochs")}
-    taken = {key: value for key, value in own.items() if "${budget." in str(value)}
+    own = _with_shared(f"method/{method_name(config)}")
+    wanted: dict[str, Any] = {}
+    if "rounds" in config.method:  # else it is not a method that goes on for as long as the budget says
+        wanted = {key: own.get(key, f"${{budget.{key}}}") for key in ("rounds", "epochs")}
+    taken = {key: value for key, value in own.items() if _is_taken(value, config.budget)}
     resolved = OmegaConf.create({"budget": config.budget, "method": wanted | taken})
     return flattened({"method": OmegaConf.to_container(resolved.method, resolve=True)})
+
+
+def _is_taken(value: Any, budget: DictConfig) -> bool:
+    """Whether a value is that of the budget, which need not have all that it is asked for."""
+    asked = re.search(r"\bbudget\.([\w.]+)", str(value))
+    return asked is not None and OmegaConf.select(budget, asked[1]) is not None
+
+
+def _with_shared(name: str) -> dict[str, Any]:
+    """The settings in a YAML file, and those that it takes over from others."""
+    own = _settings(config_file(name) or "{}")
+    shared: dict[str, Any] = {}
+    for other in own.pop("defaults", []):
+        shared |= _with_shared(other.removeprefix("/").removesuffix("@_here_"))
+    return shared | own
 
 
 def fixed(name: str) -> dict[str, Any]:

@@ -35,6 +35,7 @@ NEUTRAL = {  # a setting that some records do not know yet: the value that means
     "federation.max_norm": None,
     "federation.timeout": None,
     "federation.twice": 0,
+    "limit_classes": None,
     "method.aggregation": "mean",  # of methods that average
     "method.arithmetic": "float64",  # of afcl, fedncm and joint
     "method.balance": 0,  # of afcl

@@ -18,7 +18,6 @@ from fcl_bench.leaderboard.render import Cells
 from fcl_bench.leaderboard.statistics import Score
 from fcl_bench.leaderboard.titles import text
 
-PAPER = ("paper",)  # what there is to compare with
 CURVES = {  # of the paper, for streams of ten tasks, with the metric of ours that is the same quantity
     "stability": in_view("step_stability", "present"),
     "plasticity": in_view("step_plasticity", "present"),

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.files import write_atomically, writing_to
-from fcl_bench.leaderboard.against import PAPER, Section, against, published
+from fcl_bench.leaderboard.against import Section
 from fcl_bench.leaderboard.boards import Board, boards, contradictions
 from fcl_bench.leaderboard.columns import (
     COLUMNS,
@@ -23,13 +23,12 @@ from fcl_bench.leaderboard.columns import (
 )
 from fcl_bench.leaderboard.hours import hours
 from fcl_bench.leaderboard.latex import latex
+from fcl_bench.leaderboard.references import REFERENCES, Reference
 from fcl_bench.leaderboard.render import in_markdown, markdown, markdown_cells, show, show_cells
 from fcl_bench.leaderboard.runs import Run, gather
 from fcl_bench.leaderboard.sheet import sheet
 from fcl_bench.run.result import VIEWS
 from fcl_bench.visible import visible
-
-PAPER_FILE = "paper.md"
 
 
 def leaderboard(words: Sequence[str]) -> None:
@@ -40,13 +39,17 @@ def leaderboard(words: Sequence[str]) -> None:
     known = metrics_in([*(run.values for run in runs), LATER, view_metrics()])
     check_metric_names([options.sort, *columns], known)
     tables = boards(runs, options.sort, columns)
-    sections, missing = against(tables) if options.against else ([], [])
-    files = _files(tables, columns, sections) if options.out or options.wandb else {}
+    reference = REFERENCES.get(options.against)
+    sections, missing = reference.compare(tables) if reference else ([], [])
+    files = _files(tables, columns) if options.out or options.wandb else {}
+    if reference and sections and files:
+        files[reference.file] = _markdown_sections(reference, sections)
     if options.out:  # before anything is shown, as who reads it may have seen enough
         _write(options.out, files)
     console = Console(highlight=False)
     show(tables, console, columns)
-    _show_sections(sections, console)
+    if reference:
+        _show_sections(reference, sections, console)
     for sentence in missing:
         _note(sentence)
     for sentence in hours(runs) if options.hours else ():
@@ -129,14 +132,14 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
     parser.add_argument("--hours", action="store_true", help="also say how many hours the runs took, by protocol")
-    parser.add_argument("--against", choices=PAPER, help="put the AFCL paper's figures beside ours")
+    parser.add_argument("--against", choices=list(REFERENCES), help="put published figures, or orders, beside ours")
     parser.add_argument("--wandb", metavar="PROJECT", help="publish all of it as a run of Weights & Biases")
     return parser.parse_args(words)
 
 
-def _show_sections(sections: Sequence[Section], console: Console) -> None:
+def _show_sections(reference: Reference, sections: Sequence[Section], console: Console) -> None:
     for section in sections:
-        console.print("", Text(f"against the paper: {section.heading}", "bold"), sep="\n", soft_wrap=True)
+        console.print("", Text(f"against {reference.name}: {section.heading}", "bold"), sep="\n", soft_wrap=True)
         for cells in section.tables:
             show_cells(cells, console)
             console.print()
@@ -144,8 +147,8 @@ def _show_sections(sections: Sequence[Section], console: Console) -> None:
             console.print(Text(f"- {sentence}"), soft_wrap=not console.is_terminal)
 
 
-def _markdown_sections(sections: Sequence[Section]) -> str:
-    lines = ["# Our figures beside the paper's", "", published()["source"], ""]
+def _markdown_sections(reference: Reference, sections: Sequence[Section]) -> str:
+    lines = [f"# {reference.title}", "", reference.introduction(), ""]
     for section in sections:
         tables = "\n\n".join(map(markdown_cells, section.tables))
         sentences = [f"* {in_markdown(sentence)}" for sentence in section.words]
@@ -153,19 +156,16 @@ def _markdown_sections(sections: Sequence[Section]) -> str:
     return "\n".join(lines)
 
 
-def _files(tables: Sequence[Board], columns: Sequence[str], sections: Sequence[Section]) -> dict[str, str]:
+def _files(tables: Sequence[Board], columns: Sequence[str]) -> dict[str, str]:
     """Every form of the tables, by the name of its file."""
     from fcl_bench.leaderboard.page import page
 
-    files = {
+    return {
         "leaderboard.md": markdown(tables, columns),
         "leaderboard.csv": sheet(tables),
         "leaderboard.tex": latex(tables),
         "index.html": page(tables),
     }
-    if sections:
-        files[PAPER_FILE] = _markdown_sections(sections)
-    return files
 
 
 def _write(folder: Path, files: dict[str, str]) -> None:
@@ -173,5 +173,6 @@ def _write(folder: Path, files: dict[str, str]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in files.items():
             write_atomically(folder / name, text.encode())
-        if PAPER_FILE not in files:
-            (folder / PAPER_FILE).unlink(missing_ok=True)  # of other runs
+        for reference in REFERENCES.values():
+            if reference.file not in files:
+                (folder / reference.file).unlink(missing_ok=True)  # of other runs

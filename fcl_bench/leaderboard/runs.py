@@ -18,7 +18,8 @@ from fcl_bench.run.result import VIEWS, Result, read_result
 from fcl_bench.run.trust import Trust, verified
 from fcl_bench.visible import visible, visible_content
 
-COMPARED = ("dataset", "backbone", "federation", "limit_train", "limit_test")  # groups that runs of a table share
+LIMITS = ("limit_classes", "limit_train", "limit_test")
+COMPARED = ("dataset", "backbone", "federation", *LIMITS)  # groups that runs of a table share
 OURS = "fcl_bench.methods."
 ORIGIN = "settings.name"  # among the settings of a run: tuned or faithful
 
@@ -137,7 +138,7 @@ def other_classifiers(run: Run) -> Iterator[Run]:
 
 def _conditions(result: Result) -> Settings:
     stream = result_relevant(result["stream"], "stream")
-    config = result_relevant({key: result["config"][key] for key in COMPARED})
+    config = result_relevant({key: result["config"].get(key) for key in COMPARED})
     conditions = {key: result[key] for key in ("dataset", "backbone", "track", "protocol")}
     conditions["stream"] = stream["name"]
     conditions |= {key: value for key, value in stream.items() if key not in ("name", "seed", "hash")}

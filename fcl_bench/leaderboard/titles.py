@@ -36,7 +36,9 @@ def words(settings: Settings) -> str:
 
 def heading(conditions: Settings) -> str:
     """The conditions that every heading names."""
-    title = "{dataset}, {backbone} ({track}), {stream} x {partition}".format(**conditions)
+    classes = conditions.get("limit_classes")
+    part = "" if classes is None else f"first {classes} classes of "
+    title = part + "{dataset}, {backbone} ({track}), {stream} x {partition}".format(**conditions)
     protocol = conditions["protocol"]
     return f"{title}, protocol {protocol}" if protocol else title
 

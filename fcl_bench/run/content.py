@@ -68,6 +68,7 @@ class ConfigContent(BaseModel, strict=True):
     partition: Settings = {}
     privacy: Settings = {}
     settings: SettingsNode | None = None
+    limit_classes: int | None = None
     limit_train: int | None
     limit_test: int | None
 

@@ -16,7 +16,7 @@ from fcl_bench.data.digests import remembered_in
 from fcl_bench.data.feature_scale import factor_for, scaled
 from fcl_bench.data.features import cached_inputs
 from fcl_bench.data.inputs import Inputs, SomeInputs
-from fcl_bench.dataset import Dataset, limited
+from fcl_bench.dataset import Dataset, limited, with_first_classes
 from fcl_bench.errors import ConfigError
 from fcl_bench.federation import Federation
 from fcl_bench.method import Method
@@ -128,7 +128,8 @@ def load_dataset(config: DictConfig) -> Dataset:
     for hint in HINTS:
         settings.pop(hint, None)
     with remembered_in(cache_folder(config)):
-        return build(OmegaConf.create(settings))
+        whole: Dataset = build(OmegaConf.create(settings))
+    return with_first_classes(whole, config.limit_classes)
 
 
 def plan_on(config: DictConfig, dataset: Dataset) -> Plan:

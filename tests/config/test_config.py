@@ -119,6 +119,7 @@ OTHER_RESULT = (
     "federation=faulty",
     "federation=late",
     "federation=churn",
+    "limit_classes=3",
     "limit_train=100",
     "limit_test=50",
     "dataset.data_seed=1",
