@@ -49,8 +49,8 @@ def test_streams_have_seeds_of_their_own() -> None:
         (["method.search.gamma.low=1"], {"gamma": Range(1.0, 1000.0, "log")}),
         (["method.search.gamma.choices=[1,10]"], {"gamma": Choices((1, 10))}),
         (["method.search.gamma={choices: [2]}"], {"gamma": Choices((2,))}),
-        (["method.search={form: {choices: [recursive]}}"], {"form": Choices(("recursive",))}),
-        (["~method.search", "method.search.min_count.choices=[1,2]"], {"min_count": Choices((1, 2))}),
+        (["method.search={arithmetic: {choices: [integer]}}"], {"arithmetic": Choices(("integer",))}),
+        (["~method.search", "method.search.bits.choices=[7,16]"], {"bits": Choices((7, 16))}),
         (["~method.search.gamma"], {}),
         (["method.search.gamma=null"], {}),
         (
@@ -60,7 +60,7 @@ def test_streams_have_seeds_of_their_own() -> None:
     ],
 )
 def test_words_change_the_space(words: list[str], space: object) -> None:
-    assert subject("afcl", words, 0).space == space
+    assert subject("joint", words, 0).space == space
 
 
 def test_a_setting_within_a_group_can_be_searched() -> None:

@@ -94,18 +94,18 @@ def test_trials_with_equal_values_are_run_once(tune: Tune, tmp_path: Path, monke
     run: list[str] = []
     original = workers.carry_out
     monkeypatch.setattr(workers, "carry_out", lambda *job: run.append(job[1]) or original(*job))
-    assert tune(tmp_path, "method=afcl", "--trials", "9", "method.search.gamma.choices=[1,10]").code == 0
-    trials = content(tmp_path)["methods"]["afcl"]["trials"]
+    assert tune(tmp_path, "method=joint", "--trials", "9", "method.search.gamma.choices=[1,10]").code == 0
+    trials = content(tmp_path)["methods"]["joint"]["trials"]
     assert len(trials) == 9
     assert len(run) == len({trial["values"]["gamma"] for trial in trials}) == 2
 
 
 def test_another_search_drops_what_the_earlier_one_has_tried_and_says_so(tune: Tune, tmp_path: Path) -> None:
-    assert tune(tmp_path, "method=afcl", "--trials", "3").code == 0
-    changed = tune(tmp_path, "method=afcl", "--trials", "3", "method.search.gamma.choices=[5]")
-    assert "afcl: 1 of 3 trials are in " in changed.out
-    assert "afcl: its settings or its search have changed, so " in changed.out
-    trials = content(tmp_path)["methods"]["afcl"]["trials"]
+    assert tune(tmp_path, "method=joint", "--trials", "3").code == 0
+    changed = tune(tmp_path, "method=joint", "--trials", "3", "method.search.gamma.choices=[5]")
+    assert "joint: 1 of 3 trials are in " in changed.out
+    assert "joint: its settings or its search have changed, so " in changed.out
+    trials = content(tmp_path)["methods"]["joint"]["trials"]
     assert [trial["values"]["gamma"] for trial in trials] == [1.0, 5, 5]
 
 
