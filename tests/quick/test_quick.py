@@ -88,7 +88,7 @@ def test_a_plain_loss_is_trained_quickly(fits):
         {"backbone": Backbone(4, True, lambda: nn.BatchNorm1d(4))},
         {"backbone": Backbone(4, augment=lambda: nn.Dropout(0.5))},
     ],
-    ids=str,
+    ids=lambda how: next(iter(how)),
 )
 def test_whatever_does_not_fit_is_trained_the_plain_way_to_the_bit(how, fits):
     assert torch.equal(trained(QuickFit(accelerator="cpu"), **how), trained(FabricFit(accelerator="cpu"), **how))
