@@ -4,6 +4,7 @@ It is written again after each trial, so a tuning that was ended goes on; a tria
 """
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -44,9 +45,9 @@ class Tuned:
     trials: tuple[TrialRecord, ...] = ()
     best: int | None = None
 
-    def with_best(self, trials: int) -> "Tuned":
-        """The same, with the best trial named as soon as there are all."""
-        return replace(self, best=best(self.trials) if len(self.trials) == trials else None)
+    def with_best(self, trials: int, samples: int) -> "Tuned":
+        """The same, with the best trial on so many samples named as soon as there are all."""
+        return replace(self, best=best(self.trials, samples) if len(self.trials) == trials else None)
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,28 @@ class Outcome:
         return f"{in_lines({**asdict(self), 'methods': methods}, LEVELS)}\n"
 
 
-def best(trials: Iterable[TrialRecord]) -> int | None:
-    """The trial with the highest average accuracy, the earliest of equal ones; None if all have failed."""
+def best(trials: Iterable[TrialRecord], samples: int) -> int | None:
+    """Of the trials whose accuracy after the last task is within a standard error of the highest, the best on the way.
+
+    The earliest of equal ones; None if all have failed.
+    """
     scored = [trial for trial in trials if trial.average_accuracy is not None]
     if not scored:
         return None
-    return max(scored, key=lambda trial: (trial.average_accuracy, -trial.trial)).trial
+    highest = max(trial.average_accuracy for trial in scored)
+    least = highest - standard_error(highest, samples)
+    equally_good = [trial for trial in scored if trial.average_accuracy >= least]
+    return max(equally_good, key=lambda trial: (trial.anytime_accuracy, -trial.trial)).trial
+
+
+def standard_error(accuracy: float, samples: int) -> float:
+    """Of an accuracy in percent that was measured on so many samples.
+
+    >>> standard_error(50.0, 2500)
+    1.0
+    """
+    share = accuracy / 100
+    return 100 * math.sqrt(share * (1 - share) / samples)
 
 
 def recorded(number: int, identity: str, values: Mapping[str, Any], score: Score) -> TrialRecord:

@@ -27,7 +27,7 @@ DIGITS = 4  # of a percentage
 class Score:
     """Accuracies on the held-out samples in percent, or why there are none."""
 
-    average_accuracy: float | None = None  # after the last task: trials are chosen by it
+    average_accuracy: float | None = None  # after the last task
     anytime_accuracy: float | None = None
     failed: str | None = None
 

@@ -17,7 +17,7 @@ from fcl_bench.tuning.trial import Done, Score
 from fcl_bench.tuning.tuned_yaml import write_configs
 from fcl_bench.tuning.workers import all_done
 
-CHOSEN_BY = "average_accuracy"
+CHOSEN_BY = "anytime_accuracy among those within a standard error of the highest average_accuracy"
 
 
 @dataclass(frozen=True)
@@ -90,9 +90,14 @@ class Tuning:
         method = self.of(done.trial)[0].method
 
         def edit(methods: dict[str, Tuned]) -> dict[str, Tuned]:
-            return methods | {method: with_trials(methods[method], new, self.request.trials)}
+            return methods | {method: with_trials(methods[method], new, self.request.trials, self.samples)}
 
         return change(self.path, self._empty(), edit)
+
+    @property
+    def samples(self) -> int:
+        """How many are held out."""
+        return len(self.held.samples)
 
     def of(self, identity: str) -> list[Trial]:
         """The trials that have this id."""
@@ -102,14 +107,14 @@ class Tuning:
         search = {name: each.space[name].written for name in sorted(each.space)}
         empty = Tuned(each.settings, search)
         if before is None:
-            return empty.with_best(0) if not search else empty
+            return empty.with_best(0, self.samples) if not search else empty
         scores = {old.id: Score(old.average_accuracy, old.anytime_accuracy, old.failed) for old in before.trials}
         own = [trial for trial in self.trials if trial.method == each.method]
         kept = [recorded(one.number, one.id, one.values, scores[one.id]) for one in own if one.id in scores]
         tell(f"{each.method}: {len(kept)} of {len(own)} trials are in {self.path}")
         if len(before.trials) > len(kept):
             tell(f"{each.method}: its settings or its search have changed, so {self.path} loses the other trials")
-        return with_trials(empty, kept, self.request.trials)
+        return with_trials(empty, kept, self.request.trials, self.samples)
 
     def _empty(self) -> Outcome:
         first = self.subjects[0]
@@ -132,11 +137,11 @@ def path_of(out: Path, protocol: str | None) -> Path:
     return out / f"{protocol or 'none'}.json"
 
 
-def with_trials(tuned: Tuned, new: Sequence[TrialRecord], of: int) -> Tuned:
-    """The same with more trials, of which there are ``of`` in the end."""
+def with_trials(tuned: Tuned, new: Sequence[TrialRecord], of: int, samples: int) -> Tuned:
+    """The same with more trials on so many samples; there are ``of`` trials in the end."""
     by_number = {trial.trial: trial for trial in (*tuned.trials, *new)}
     trials = tuple(by_number[number] for number in sorted(by_number))
-    return Tuned(tuned.settings, tuned.search, trials).with_best(of)
+    return Tuned(tuned.settings, tuned.search, trials).with_best(of, samples)
 
 
 def line(trial: Trial, of: int, done: Done) -> str:

@@ -13,6 +13,7 @@ from fcl_bench.tuning.outcome import Outcome, TrialRecord, Tuned, best, change, 
 from fcl_bench.tuning.tune import with_trials
 from fcl_bench.tuning.tuned_yaml import configuration, write_configs
 
+SAMPLES = 2500  # an accuracy of 50 % has a standard error of one point
 FILES = sorted((ROOT / "results" / "tuning").glob("*.json"))
 
 
@@ -23,7 +24,7 @@ def trial(number: int, accuracy: float | None, **values: object) -> TrialRecord:
 
 def tuned(*accuracies: float | None) -> Tuned:
     trials = [trial(each, accuracy, **{"lr": each, "optimizer.x": None}) for each, accuracy in enumerate(accuracies)]
-    return with_trials(Tuned({}, {"lr": {}, "optimizer.x": {}}), trials, len(accuracies))
+    return with_trials(Tuned({}, {"lr": {}, "optimizer.x": {}}), trials, len(accuracies), SAMPLES)
 
 
 EMPTY = Outcome(1, "frozen_v9", "average_accuracy", 3, 0, 1_000_000, {"samples": 5}, "s", "c", {"stream": {"tasks": 3}})
@@ -35,12 +36,28 @@ EMPTY = Outcome(1, "frozen_v9", "average_accuracy", 3, 0, 1_000_000, {"samples":
 def test_the_best_is_the_most_accurate_the_earlier_of_equal_ones_and_never_one_that_failed(
     accuracies: tuple[float | None, ...], chosen: int | None
 ) -> None:
-    assert best(tuned(*accuracies).trials) == chosen
+    assert best(tuned(*accuracies).trials, SAMPLES) == chosen
     assert tuned(*accuracies).best == chosen
 
 
+@pytest.mark.parametrize(
+    ("finals", "anytimes", "chosen"),
+    [
+        ((50, 49.1, 48.9), (30, 31, 90), 1),  # 48.9 is more than a point below 50
+        ((50, 49.1, 50), (30, 29, 30), 0),  # of equal ones the earlier
+        ((50, None, 49.5), (30, None, 30.1), 2),
+    ],
+)
+def test_of_those_within_a_standard_error_of_the_best_the_best_on_the_way_is_chosen(
+    finals: tuple[float | None, ...], anytimes: tuple[float | None, ...], chosen: int
+) -> None:
+    both = enumerate(zip(finals, anytimes, strict=True))
+    trials = [replace(trial(number, final), anytime_accuracy=anytime) for number, (final, anytime) in both]
+    assert best(trials, SAMPLES) == chosen
+
+
 def test_nothing_is_chosen_before_all_trials_are_there() -> None:
-    assert with_trials(tuned(1, 2), [], 3).best is None
+    assert with_trials(tuned(1, 2), [], 3, SAMPLES).best is None
 
 
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
@@ -119,7 +136,7 @@ def test_a_committed_outcome_says_what_the_committed_configuration_is(path: Path
     outcome = read(path)
     assert path.read_text() == outcome.text
     for method, of in outcome.methods.items():
-        assert of.best == (best(of.trials) if len(of.trials) == outcome.trials else None)
+        assert of.best == (best(of.trials, outcome.held_out["samples"]) if len(of.trials) == outcome.trials else None)
         committed = ROOT / "configs" / "tuned" / path.stem / f"{method}.yaml"
         if committed.exists():
             assert committed.read_text() == configuration(outcome, method)
