@@ -106,7 +106,7 @@ def test_a_file_that_is_none_is_left_alone(tmp_path: Path, text: str, sentence: 
 
 
 def test_the_configuration_of_a_method_has_its_best_values_and_says_where_they_come_from(tmp_path: Path) -> None:
-    outcome = replace(EMPTY, methods={"finetune": tuned(1, 3, 2), "unready": with_trials(tuned(1), [], 3)})
+    outcome = replace(EMPTY, methods={"finetune": tuned(1, 3, 2), "unready": with_trials(tuned(1), [], 3, SAMPLES)})
     (path,) = write_configs(outcome, tmp_path)
     assert path == tmp_path / "frozen_v9" / "finetune.yaml"
     assert path.read_text() == (
