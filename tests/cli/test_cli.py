@@ -41,8 +41,8 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} experiment=afcl_cifar10": "There is no experiment 'afcl_cifar10'; choose from: afcl_cifar100, ",
     f"{A} strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
     f"{A} +strem=iid": "There is no setting 'strem'; a run has: stream, backbone, ",
-    f"{A} method.gama=1": "There is no setting 'method.gama'; method has: gamma, arithmetic, bits, form, min_count, "
-    "name, project.",
+    f"{A} method.gama=1": "There is no setting 'method.gama'; method has: gamma, arithmetic, balance, bits, form, "
+    "min_count, name, project.",
     f"{A} +method.gama=1": "There is no setting 'method.gama'; method has: gamma, ",
     f"{F} method.optimizer.momentu=0": "There is no setting 'method.optimizer.momentu'; method.optimizer has: moment",
     f"{A} method.form=statistic": "Expected method.form to be one of statistics, recursive, but got 'statistic'.",
@@ -80,7 +80,7 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     f"{A} method._target_=fcl_bench.methods.afcl.A": "Expected _target_ to be module.name of a class or function, but ",
     f"{A} seed": "Cannot read 'seed': expected key=value, ",
     "leaderbord": "Cannot read 'leaderbord': expected key=value, with quotes around special characters, "
-    "or first of all one of leaderboard, cache, certify, list, new-method, plot, same, show, stream, "
+    "or first of all one of leaderboard, cache, certify, list, new-method, plot, reproduce, same, show, stream, "
     "tune, unlearn.",
     f"{A} seed=1,2": "Ambiguous value for argument 'seed=1,2': add -m for a sweep over these values, ",
     f"{A} --multirn": "There is no option --multirn: settings are key=value, without dashes; options are --multirun, ",
@@ -89,7 +89,7 @@ WRONG = {  # the words after those of a tiny run -> what the one line must say, 
     "": "No method was given: add method=NAME, one of ",
     "protocol=frozen_v1 method=finetune method.rounds=3": "protocol=frozen_v1 fixes method.rounds=20, but got 3: "
     "leave this setting alone, or leave the protocol out.",
-    "method=finetune +protocol=frozen_v2": "There is no protocol 'frozen_v2'; choose from: frozen_v1, ",
+    "method=finetune +protocol=frozen_v9": "There is no protocol 'frozen_v9'; choose from: frozen_v2, frozen_v1, ",
     "method=finetune method.schedule=cosin": "Expected method.schedule to be one of cosine, constant, step, but got ",
     "method=fedewc method.penalty=-1": "Expected method.penalty to be greater than or equal to 0, but got -1.",
     "method=fedicarl method.memory_size=0": "Expected method.memory_size to be greater than 0, but got 0.",

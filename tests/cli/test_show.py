@@ -43,16 +43,20 @@ def test_values_comments_and_choices_stand_behind_a_name() -> None:
         ["method.optimizer.weight_decay", "0.0005"],
         ["method.rounds", "20", "= ${budget.rounds}", "per task"],
         ["method.epochs", "5", "= ${budget.epochs}", "per round"],
-        ["method.batch_size", "128"],
+        ["method.batch_size", "128", "= ${oc.select:budget.batch_size,128}"],
         [
-            *("method.lr", "0.003", "= ${oc.select:dataset.lr,0.01}"),
-            "0.01, unless the data set suggests another one",
+            *("method.lr", "0.003", "= ${oc.select:budget.lr,${oc.select:dataset.lr,0.01}}"),
+            "0.01, unless budget or data set suggest another one",
         ],
         ["method.lr_end", "0.0", "of the cosine"],
         ["method.schedule", "constant", "constant | cosine | step, over the rounds of a task"],
         [
             *("method.ce_scope", "task"),
             "task | seen | local: softmax over the classes of the task | seen so far | local (the client's own)",
+        ],
+        [
+            *("method.logit_adjustment", "0.0"),
+            "1: logits are shifted by the log of the client's class frequencies while it trains; 0: not",
         ],
         [
             *("method.aggregation", "mean"),

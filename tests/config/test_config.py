@@ -186,7 +186,7 @@ def test_another_optimizer_does_not_inherit_settings_that_it_does_not_have() -> 
 
 
 def test_composed_refuses_what_the_command_line_refuses() -> None:
-    settings = "gamma, arithmetic, bits, form, min_count, name, project"
+    settings = "gamma, arithmetic, balance, bits, form, min_count, name, project"
     with pytest.raises(ConfigError, match=rf"There is no setting 'method\.gama'; method has: {settings}\."):
         composed("method=afcl", "method.gama=1")
 
