@@ -25,7 +25,12 @@ NEEDED = {  # what a choice cannot do without
     "backbone=timm": ["backbone.name=resnet18"],
     "settings=tuned": ["protocol=frozen_v2"],
 }
-TUNED = ("protocol=frozen_v2", "settings=tuned", "experiment=frozen_v2_cifar100")  # need a method that was tuned
+TUNED = (  # need a method that was tuned
+    "protocol=frozen_v2",
+    "settings=tuned",
+    "experiment=frozen_v2_cifar100",
+    "experiment=frozen_v2_exemplars_cifar100",
+)
 
 
 def choice(path: Path) -> str:
