@@ -192,13 +192,17 @@ class BackboneSource:
 
     def network(self) -> nn.Module:
         """From resized uint8 images to (n, features); each call gives an independent module with the same weights."""
+        layers = self._layers(nn.Flatten() if self.name == "none" else deepcopy(self._initial()))
+        return nn.Sequential(layers).train() if self.trainable else Frozen(layers)
+
+    def for_inference(self) -> nn.Module:
+        """The same, to compute with in evaluation mode and not to be changed: it may share its weights with others."""
+        return nn.Sequential(self._layers(nn.Flatten() if self.name == "none" else self._initial())).eval()
+
+    def _layers(self, model: nn.Module) -> "OrderedDict[str, nn.Module]":
         transform = self.transform()
-        model = nn.Flatten() if self.name == "none" else deepcopy(self._initial())
-        layers: OrderedDict[str, nn.Module] = OrderedDict(
-            normalise=Normalise(transform.mean, transform.std, channels_may_be_last(model)),
-            model=model,
-        )
-        return nn.Sequential(layers) if self.trainable else Frozen(layers)
+        normalise = Normalise(transform.mean, transform.std, channels_may_be_last(model))
+        return OrderedDict(normalise=normalise, model=model)
 
     def augmentation(self) -> nn.Module:
         """From images to images, changed at random in training mode only."""

@@ -53,7 +53,7 @@ def load_network(
             cifar_stem(network, name)
     if norm != "bn":
         change_norm(network, norm, name)
-    return network
+    return network.eval()
 
 
 def _loaded(name: str, weights: str, seed: int, width: int | None) -> nn.Module:

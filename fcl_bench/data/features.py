@@ -105,6 +105,8 @@ class _Computation:
 
     @cached_property
     def _network(self) -> nn.Module:
+        if _device().type == "cpu":
+            return self.backbone.for_inference()  # a copy would take as long as forty images
         return self.backbone.network().eval().to(_device())
 
     @torch.inference_mode()

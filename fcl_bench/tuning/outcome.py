@@ -78,13 +78,17 @@ def best(trials: Iterable[TrialRecord], samples: int) -> int | None:
 
     The earliest of equal ones; None if all have failed.
     """
-    scored = [trial for trial in trials if trial.average_accuracy is not None]
+    scored = []
+    for trial in trials:
+        if trial.average_accuracy is not None and trial.anytime_accuracy is not None:
+            scored.append((trial.average_accuracy, trial.anytime_accuracy, trial.trial))
     if not scored:
         return None
-    highest = max(trial.average_accuracy for trial in scored)
+    highest = max(final for final, _, _ in scored)
     least = highest - standard_error(highest, samples)
-    equally_good = [trial for trial in scored if trial.average_accuracy >= least]
-    return max(equally_good, key=lambda trial: (trial.anytime_accuracy, -trial.trial)).trial
+    equally_good = [(anytime, -number) for final, anytime, number in scored if final >= least]
+    _, number = max(equally_good)
+    return -number
 
 
 def standard_error(accuracy: float, samples: int) -> float:
