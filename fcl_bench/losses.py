@@ -96,9 +96,10 @@ class CrossEntropy(L.LightningModule):
 
     def assign(self, **attributes: Any) -> None:
         """Set attributes that the class declares; any other name is an error."""
+        kind: type = type(self)
         for name, value in attributes.items():
-            if name not in declared(type(self)):
-                raise TypeError(f"Expected {type(self).__name__} to declare {name} as an annotated class attribute.")
+            if name not in declared(kind):
+                raise TypeError(f"Expected {kind.__name__} to declare {name} as an annotated class attribute.")
             setattr(self, name, value)
 
     def training_step(self, batch: tuple[Tensor, Tensor], batch_idx: int) -> Tensor:

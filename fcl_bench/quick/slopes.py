@@ -48,7 +48,8 @@ def by_formula(training: Training) -> bool:
     """Whether the loss of samples is the cross-entropy over exactly the rows of the head that take part."""
     columns = training.module.columns
     alone = columns is None or len(columns) == training.classes
-    return alone and is_cross_entropy(type(training.module))
+    kind: type = type(training.module)
+    return alone and is_cross_entropy(kind)
 
 
 @cache
