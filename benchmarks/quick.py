@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
 import torch
@@ -41,8 +41,37 @@ def quick() -> Iterator[Row]:
         for clients, samples, rounds, limit in ((2, 1000, 20, 0.6), (5, 200, 20, 0.35), (100, 20, 2, 0.2)):
             with TemporaryDirectory() as folder:
                 yield row(last_task(clients, samples, rounds, folder), limit)
+        yield together()
     finally:
         torch.set_num_threads(threads)
+
+
+def together(clients: int = 100, samples: int = 20, features: int = 1280, classes: int = 54) -> Row:
+    """What could be won if clients of one size were trained in one product: in arithmetic, and nothing else."""
+    inputs = torch.randn(clients, samples, features)
+    shares = torch.zeros(clients, samples, classes)
+    weight = torch.randn(classes, features)
+    both = [partial(arithmetic, inputs, shares, weight), partial(one_by_one, inputs, shares, weight)]
+    seconds, reference = best(REPEATS, *both)
+    how = f"products of a fit of {clients} clients x 5 steps, thread time of a client; best of {REPEATS}"
+    scale = 1000 / clients
+    return Row(f"products of {samples} samples, together / one by one", how, scale * seconds, "ms", scale * reference)
+
+
+def one_by_one(inputs: Tensor, shares: Tensor, weight: Tensor) -> float:
+    pairs = zip(inputs.split(1), shares.split(1), strict=True)
+    return sum(arithmetic(some, theirs, weight) for some, theirs in pairs)
+
+
+def arithmetic(inputs: Tensor, shares: Tensor, weight: Tensor) -> float:
+    """Thread seconds of the products of all pairs, the first logits, five steps, and the weights at the end."""
+    begin = thread_time()
+    pairs = torch.bmm(inputs, inputs.transpose(1, 2))
+    start = (inputs.flatten(0, 1) @ weight.T).view(shares.shape)
+    for _ in range(5):
+        torch.baddbmm(start, pairs, shares)
+    torch.bmm(shares.transpose(1, 2), inputs)
+    return thread_time() - begin
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from torch import Tensor
 from fcl_bench import local
 from fcl_bench.local import FabricFit, Indexable, batch_sizes
 from fcl_bench.quick.samples import Pool, Step, pooled
+from fcl_bench.quick.slopes import Slopes
 from fcl_bench.quick.spaces import FeatureSpace, SampleSpace, Space
 from fcl_bench.quick.structure import Training, quick_training
 from fcl_bench.threads import threads_for
@@ -63,14 +64,21 @@ def small(data: Indexable, training: Training) -> bool:
 def train(training: Training, pool: Pool, epochs: int, batch_size: int) -> None:
     """Train the head in place."""
     space = space_for(training, pool, epochs)
-    steps = 0
+    slopes = Slopes(training, pool)
+    steps = taken_steps(pool, epochs, batch_size)
+    for part in parts(steps, space.table):
+        walk(space, slopes, pool, part)
+    training.finish(*space.weights(), len(steps))
+
+
+def taken_steps(pool: Pool, epochs: int, batch_size: int) -> list[Step]:
+    """All steps of a fit. Their samples are drawn in the order of the plain way: an epoch, then from the buffers."""
+    sizes = batch_sizes(pool.own, batch_size)
+    steps = []
     for _ in range(epochs):
-        order = torch.randperm(pool.own).split(batch_sizes(pool.own, batch_size))
-        epoch = [pool.step(positions) for positions in order]  # draws from the buffers, in the order of the steps
-        for part in parts(epoch, space.table):
-            walk(training, space, pool, part)
-        steps += len(epoch)
-    training.finish(*space.weights(), steps)
+        order = torch.randperm(pool.own).split_with_sizes(sizes)
+        steps += [pool.step(positions) for positions in order]
+    return steps
 
 
 def space_for(training: Training, pool: Pool, epochs: int) -> Space:
@@ -91,23 +99,20 @@ def sample_space_is_less_work(training: Training, pool: Pool, epochs: int) -> bo
     return rows < features and here < there
 
 
-def parts(epoch: list[Step], table: Tensor) -> Iterator[list[Step]]:
-    """An epoch in pieces whose rows of a table are gathered at once: one large step through memory is faster."""
+def parts(steps: list[Step], table: Tensor) -> Iterator[list[Step]]:
+    """The steps in pieces whose rows of a table are gathered at once: one large step through memory is faster."""
     row = table.shape[1] * table.element_size()
-    at_once = max(1, local.GATHERED // (row * len(epoch[0].rows)))
-    for start in range(0, len(epoch), at_once):
-        yield epoch[start : start + at_once]
+    at_once = max(1, local.GATHERED // (row * len(steps[0].rows)))
+    for start in range(0, len(steps), at_once):
+        yield steps[start : start + at_once]
 
 
-def walk(training: Training, space: Space, pool: Pool, steps: list[Step]) -> None:
-    """Some steps of an epoch."""
+def walk(space: Space, slopes: Slopes, pool: Pool, steps: list[Step]) -> None:
+    """Some of the steps of a fit."""
     sizes = [len(step.rows) for step in steps]
     rows = torch.cat([step.rows for step in steps])
     gathered = space.gathered(rows, sizes)
     targets = pool.targets(steps)
     for step, inputs, target in zip(steps, gathered, targets, strict=True):
-        logits = space.logits(inputs).requires_grad_()
-        with torch.enable_grad():
-            loss = pool.loss(training.narrowed, logits, target)
-        (slope,) = torch.autograd.grad(loss, logits)
+        slope = slopes.at(space.logits(inputs), target)
         space.step(step.rows, inputs, slope)

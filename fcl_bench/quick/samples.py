@@ -67,10 +67,10 @@ class Pool:
         """Of some steps; those of own samples are gathered at once."""
         sizes = [len(step.own) for step in steps]
         own = torch.cat([step.own for step in steps])
-        labels = self.labels.index_select(0, own).split(sizes)
+        labels = self.labels.index_select(0, own).split_with_sizes(sizes)
         advice: Sequence[Tensor | None] = [None] * len(steps)
         if self.advice is not None:
-            advice = self.advice.index_select(0, own).split(sizes)
+            advice = self.advice.index_select(0, own).split_with_sizes(sizes)
         for step, its_labels, its_advice in zip(steps, labels, advice, strict=True):
             yield Target(its_labels, its_advice, self._replayed(step))
 

@@ -50,7 +50,7 @@ class FeatureSpace:
 
     def gathered(self, rows: Tensor, sizes: Sequence[int]) -> Iterator[Tensor]:
         """See :class:`Space`."""
-        return iter(self.table.index_select(0, rows).split(list(sizes)))
+        return iter(self.table.index_select(0, rows).split_with_sizes(list(sizes)))
 
     def logits(self, inputs: Tensor) -> Tensor:
         """See :class:`Space`."""
@@ -106,7 +106,9 @@ class SampleSpace:
     def gathered(self, rows: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor | None, ...]]:
         """See :class:`Space`."""
         tables = (self.table, self.start_logits, self.constant_logits)
-        columns = [table.index_select(0, rows).split(list(sizes)) if table is not None else None for table in tables]
+        columns = [
+            table.index_select(0, rows).split_with_sizes(list(sizes)) if table is not None else None for table in tables
+        ]
         absent = [None] * len(sizes)
         return zip(*(column or absent for column in columns), strict=True)
 

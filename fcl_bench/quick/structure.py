@@ -19,7 +19,6 @@ class Training:
         self.descent = descent
         self.head = module.network.head
         self.rows = self._rows()
-        self.narrowed = module if self.rows is None else module.narrowed(self.rows.cpu())
         self.draws = module.replays()
         pull = module.pull()
         self.weight_hold = hold("head.weight", self.head.weight, pull, descent.weight_decay)
@@ -31,6 +30,10 @@ class Training:
         if rows is None or len(rows) == self.head.out_features:
             return None
         return rows.to(self.head.bias.device)
+
+    def narrowed(self) -> CrossEntropy:
+        """The loss for a head that has no other rows."""
+        return self.module if self.rows is None else self.module.narrowed(self.rows.cpu())
 
     @property
     def features(self) -> int:

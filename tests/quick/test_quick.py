@@ -18,6 +18,9 @@ from fcl_bench.pull import Pull
 from fcl_bench.quick import QuickFit
 from fcl_bench.quick.coasting import Descent, coasted, hold
 from fcl_bench.quick.pairs import Kept
+from fcl_bench.quick.samples import pooled
+from fcl_bench.quick.slopes import Slopes
+from fcl_bench.quick.structure import quick_training
 from fcl_bench.replay import Samples
 
 SGD = partial(torch.optim.SGD, momentum=0.9, weight_decay=0.01)
@@ -126,6 +129,49 @@ def test_the_setting_reaches_methods_and_their_record(name):
     config = composed(f"method={name}", "local=quick")
     assert config.method.fit._target_ == "fcl_bench.quick.QuickFit"
     assert type(build(config.method, Backbone(4)).averaging.training["fit"]) is QuickFit
+
+
+class Doubled(CrossEntropy):
+    def cross_entropy(self, logits, labels):
+        return 2 * super().cross_entropy(logits, labels)
+
+    def rows(self):
+        return super().rows()
+
+
+@pytest.mark.parametrize("prior", [False, True])
+@pytest.mark.parametrize(
+    ("columns", "kind", "formula"),
+    [
+        (None, CrossEntropy, True),
+        ([0, 2, 3], CrossEntropy, True),
+        ([0, 2, 3], Doubled, False),
+        (None, Doubled, False),
+    ],
+)
+def test_slopes_are_those_of_autograd(columns, kind, formula, prior):
+    random = torch.Generator().manual_seed(5)
+    loss = kind(Network(Backbone(4)), SGD)
+    loss.network.load_state_dict(grown(snapshot(loss.network), 5))
+    taking_part = 5 if columns is None else len(columns)
+    loss.assign(
+        columns=None if columns is None else torch.tensor(columns),
+        prior=torch.randn(taking_part, generator=random) if prior else None,
+    )
+    labels = torch.tensor([3, 0, 2, 3, 3, 0])
+    data = Samples(torch.randn(6, 4, generator=random), labels)
+    logits = 10 * torch.randn(6, 5, generator=random)
+    whole = logits.clone().requires_grad_()
+    loss.loss_of_logits(whole, labels, None, []).backward()
+
+    training = quick_training(loss)
+    pool = pooled(training, data, torch.device("cpu"))
+    slopes = Slopes(training, pool)
+    rows = torch.arange(5) if columns is None else torch.tensor(columns)
+    (target,) = pool.targets([pool.step(torch.arange(6))])
+    found = slopes.at(logits[:, rows].clone(), target)
+    assert slopes.formula is formula
+    torch.testing.assert_close(found, whole.grad[:, rows], rtol=1e-5, atol=1e-7)
 
 
 def by_torch(start, pull_gradient, steps, descent):
