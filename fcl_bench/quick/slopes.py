@@ -1,7 +1,7 @@
 """The gradient of the loss of a batch with respect to its logits: by a formula where it is known, else by autograd.
 
 The formula is that of :meth:`fcl_bench.losses.CrossEntropy.cross_entropy`, and is used only where the loss is nothing
-but that. On few samples autograd takes longer than all products of a step.
+but that and the client has few samples, on which autograd takes longer than all products of a step.
 """
 
 from functools import cache
@@ -13,19 +13,21 @@ from fcl_bench.losses import CrossEntropy
 from fcl_bench.quick.samples import Pool, Target
 from fcl_bench.quick.structure import Training, holder
 
+FEW = 256  # samples
+
 
 class Slopes:
     """Of one fit."""
 
     def __init__(self, training: Training, pool: Pool):
         self.pool = pool
-        self.formula = by_formula(training)
+        self.formula = pool.own <= FEW and by_formula(training)
         if not self.formula:
             self.loss = training.narrowed()
             return
         prior = training.module.prior
         self.prior = None if prior is None else prior.to(pool.inputs.device)
-        self.unit = torch.eye(training.classes, device=pool.inputs.device)
+        self.minus = pool.inputs.new_full((pool.own, 1), -1.0)
 
     def at(self, logits: Tensor, target: Target) -> Tensor:
         """Of a step; ``logits`` are written over."""
@@ -34,7 +36,8 @@ class Slopes:
         if self.prior is not None:
             logits.add_(self.prior)
         slope = nn.functional.softmax(logits, dim=1)
-        return slope.sub_(self.unit.index_select(0, target.labels)).div_(slope.shape[0])
+        samples = len(target.labels)
+        return slope.scatter_add_(1, target.labels[:, None], self.minus[:samples]).div_(samples)
 
     def _by_autograd(self, logits: Tensor, target: Target) -> Tensor:
         logits.requires_grad_()

@@ -174,6 +174,16 @@ def test_slopes_are_those_of_autograd(columns, kind, formula, prior):
     torch.testing.assert_close(found, whole.grad[:, rows], rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.parametrize(("few", "formula"), [(6, True), (5, False)])
+def test_many_samples_are_left_to_autograd(few, formula, monkeypatch):
+    monkeypatch.setattr("fcl_bench.quick.slopes.FEW", few)
+    loss = CrossEntropy(Network(Backbone(4)), SGD)
+    loss.network.load_state_dict(grown(snapshot(loss.network), 2))
+    data = Samples(torch.randn(6, 4), torch.tensor([0, 1, 0, 1, 0, 1]))
+    training = quick_training(loss)
+    assert Slopes(training, pooled(training, data, torch.device("cpu"))).formula is formula
+
+
 def by_torch(start, pull_gradient, steps, descent):
     """Weights in the hands of torch's own SGD."""
     value = nn.Parameter(start.clone().double())
