@@ -12,7 +12,7 @@ from pydoc import ErrorDuringImport, locate
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from fcl_bench.config.catalogue import GROUPS, config_file, names
-from fcl_bench.config.compose import parameters
+from fcl_bench.config.compose import check, parameters
 from fcl_bench.config.run_id import NEUTRAL, target_of
 
 TARGET = "_target_"
@@ -29,6 +29,14 @@ def present(config: DictConfig, method: str) -> DictConfig:
         for place, value in NEUTRAL.items():
             _add(settings, place, value)
     return settings
+
+
+def check_recorded(config: DictConfig) -> None:
+    """Check the settings of a record, which count whatever a protocol of that name, or a tuning, fixes today."""
+    free = config.copy()
+    free.protocol = None
+    free.settings = None
+    check(free)
 
 
 def _find_again(node: DictConfig, group: str, name: str | None) -> None:

@@ -9,8 +9,8 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from fcl_bench.config.compose import build, check
-from fcl_bench.config.older import present
+from fcl_bench.config.compose import build
+from fcl_bench.config.older import check_recorded, present
 from fcl_bench.errors import ConfigError, UserError
 from fcl_bench.message_classes import declared_classes
 from fcl_bench.method import facts
@@ -148,7 +148,7 @@ def _config_here(result: Result, record: Path, overrides: Sequence[str]) -> Dict
     for override in overrides:
         _set_place(config, override)
     try:
-        check(config)
+        check_recorded(config)
     except ConfigError as error:
         raise ConfigError(f"The settings of the record {record} do not fit this version: {error}") from error
     if (record.parent / "stream.npz").exists() and "manifest" in config.stream:

@@ -5,8 +5,7 @@ from pathlib import Path
 
 from omegaconf import DictConfig, OmegaConf
 
-from fcl_bench.config.compose import check
-from fcl_bench.config.older import present
+from fcl_bench.config.older import check_recorded, present
 from fcl_bench.errors import ConfigError
 from fcl_bench.reproduce.places import Places
 from fcl_bench.reproduce.verdict import Verdict, recorded_threads, verdict
@@ -57,10 +56,8 @@ def configuration(record: Saved, places: Places) -> DictConfig:
     config = present(settings, record.result["method"])
     places.put_into(config)
     _find_manifest(config, record.path)
-    checked = config.copy()
-    checked.protocol = None  # the settings count, whatever a protocol of that name fixes today
     try:
-        check(checked)
+        check_recorded(config)
     except ConfigError as error:
         raise ConfigError(f"The settings of the record {record.path} do not fit this version: {error}") from error
     return config

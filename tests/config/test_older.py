@@ -7,8 +7,8 @@ import pytest
 from conftest import ROOT, read_json
 from omegaconf import OmegaConf
 
-from fcl_bench.config.compose import check
-from fcl_bench.config.older import present
+from fcl_bench.config.compose import check, composed
+from fcl_bench.config.older import check_recorded, present
 from fcl_bench.config.run_id import settings_hash
 from fcl_bench.errors import ConfigError
 
@@ -30,10 +30,19 @@ def one_of_each_form() -> list[Path]:
 def test_the_settings_of_every_published_record_say_the_same_today(path: Path) -> None:
     result = read_json(path)
     today = present(OmegaConf.create(result["config"]), result["method"])
-    today.protocol = None  # a protocol may fix more today
-    check(today)
-    today.protocol = result["protocol"]
+    check_recorded(today)
     assert settings_hash(OmegaConf.to_container(today)) == settings_hash(result["config"])  # type: ignore[arg-type]
+
+
+def test_a_record_counts_as_it_is_whatever_was_tuned_since() -> None:
+    config = composed("method=fedncm", "protocol=frozen_v2")
+    config.settings.trials = 7  # as of another tuning
+    with pytest.raises(ConfigError, match=r"settings=tuned fixes settings\.trials=0, but got 7"):
+        check(config)
+    check_recorded(config)
+    config.method.min_count = 0
+    with pytest.raises(ConfigError, match=r"Expected method\.min_count to be greater than 0, but got 0"):
+        check_recorded(config)
 
 
 def test_the_record_that_was_given_is_not_changed() -> None:
