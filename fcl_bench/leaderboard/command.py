@@ -35,7 +35,7 @@ def leaderboard(words: Sequence[str]) -> None:
     """Compare runs: a table for each group of comparable ones, with what the seeds say about each method."""
     options = _options(words)
     columns = [name.strip() for name in options.columns.split(",")]
-    runs = read_finished_runs(options.runs)
+    runs = read_finished_runs(options.runs, options.protocol)
     known = metrics_in([*(run.values for run in runs), LATER, view_metrics()])
     check_metric_names([options.sort, *columns], known)
     tables = boards(runs, options.sort, columns)
@@ -72,6 +72,7 @@ def plot(words: Sequence[str]) -> None:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUNS", help="folders of runs, or records (result.json)")
     parser.add_argument("--kind", required=True, choices=[*KINDS, SETTING], help="what to draw")
     parser.add_argument("--setting", metavar="NAME", help="of the methods, a number, for --kind setting: gamma, lr ...")
+    parser.add_argument("--protocol", metavar="NAME", help="only runs under this protocol")
     parser.add_argument("--view", default=VIEWS[0], choices=VIEWS, help=f"which tests tasks have, for {of_views}")
     parser.add_argument("--out", type=Path, metavar="FILE", help="its suffix is the format (default: KIND.png)")
     options = parser.parse_args(words)
@@ -81,7 +82,7 @@ def plot(words: Sequence[str]) -> None:
         raise ConfigError(f"--view is for --kind {of_views}, which draw tests of tasks: leave it out.")
     out = options.out or Path(f"{options.kind}.png")
     check_picture(out)
-    tables = boards(read_finished_runs(options.runs))
+    tables = boards(read_finished_runs(options.runs, options.protocol))
     figures = list(draw(options.kind, tables, options.setting, options.view))
     for number, (table, figure) in enumerate(figures, start=1):
         path = out.with_stem(f"{out.stem}-{number}") if len(figures) > 1 else out
@@ -89,8 +90,8 @@ def plot(words: Sequence[str]) -> None:
         print(f"{path}: {table}" if table else path)
 
 
-def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
-    """The complete runs below some folders; a line on stderr for everything else that is there."""
+def read_finished_runs(paths: Sequence[Path], protocol: str | None = None) -> tuple[Run, ...]:
+    """The complete runs below some folders, of one protocol if it is named; a line on stderr for all else there."""
     found = gather(paths)
     for problem in found.problems:
         _note(problem)
@@ -106,9 +107,19 @@ def read_finished_runs(paths: Sequence[Path]) -> tuple[Run, ...]:
     for sentence in contradictions(found.runs):
         _note(sentence)
     protocols = sorted({run.conditions["protocol"] or "none" for run in found.runs})
+    if protocol is not None:
+        return _under(protocol, found.runs, protocols)
     if len(protocols) > 1:
         _note(f"Runs of several protocols ({', '.join(protocols)}) are not mixed.")
     return found.runs
+
+
+def _under(protocol: str, runs: Sequence[Run], protocols: Sequence[str]) -> tuple[Run, ...]:
+    if protocol not in protocols:
+        raise UserError(
+            f"There is no finished run with --protocol {protocol}; there are some of: {', '.join(protocols)}."
+        )
+    return tuple(run for run in runs if (run.conditions["protocol"] or "none") == protocol)
 
 
 def _note(sentence: str) -> None:
@@ -130,6 +141,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
         metavar="METRICS",
         help="to show, with commas between them",
     )
+    parser.add_argument("--protocol", metavar="NAME", help="only runs under this protocol")
     parser.add_argument("--out", type=Path, metavar="DIR", help="also write index.html, and Markdown, CSV and LaTeX")
     parser.add_argument("--hours", action="store_true", help="also say how many hours the runs took, by protocol")
     parser.add_argument("--against", choices=list(REFERENCES), help="put published figures, or orders, beside ours")
