@@ -116,9 +116,8 @@ def read_finished_runs(paths: Sequence[Path], protocol: str | None = None) -> tu
 
 def _under(protocol: str, runs: Sequence[Run], protocols: Sequence[str]) -> tuple[Run, ...]:
     if protocol not in protocols:
-        raise UserError(
-            f"There is no finished run with --protocol {protocol}; there are some of: {', '.join(protocols)}."
-        )
+        there = ", ".join(protocols)
+        raise UserError(f"There is no finished run under --protocol {protocol}; there are some under: {there}.")
     return tuple(run for run in runs if (run.conditions["protocol"] or "none") == protocol)
 
 

@@ -324,6 +324,20 @@ def test_mixed_protocols_are_named_and_kept_apart(tmp_path: Path) -> None:
     assert told.out.count("digits, none (frozen)") == 2
 
 
+def test_one_protocol_may_be_asked_for(tmp_path: Path) -> None:
+    write(tmp_path / "one", record(protocol="frozen_v1"))
+    write(tmp_path / "two", record())
+    told = command("leaderboard", str(tmp_path), "--protocol", "frozen_v1")
+    assert told.err == ""
+    assert told.out.count("digits, none (frozen)") == 1
+    assert (
+        command("plot", str(tmp_path), "--kind", "curves", "--protocol", "none", "--out", f"{tmp_path}/a.png").code == 0
+    )
+    wrong = command("leaderboard", str(tmp_path), "--protocol", "frozen")
+    assert (wrong.code, wrong.out) == (1, "")
+    assert "no finished run under --protocol frozen; there are some under: frozen_v1, none." in wrong.err
+
+
 def test_a_single_seed_has_no_interval(tmp_path: Path) -> None:
     told = command("leaderboard", str(write(tmp_path / "one", record())))
     assert re.search(r"^afcl +1  50\.00 ± n/a   n/a  best ", told.out, re.MULTILINE)
